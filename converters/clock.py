@@ -1,0 +1,86 @@
+"""Times: from the text forms that sources use to integer nanoseconds since the epoch, and back, without float arithmetic.
+
+Which of a span's times are stated and which are worked out is on the span (``clock``); this module only reads and writes
+the notations.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+
+SECOND = 1_000_000_000
+MILLISECOND = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICRO = timedelta(microseconds=1)
+
+
+def from_seconds(value: str | bytes | int | float) -> int:
+    """Unix seconds (a number, or its JSON text) to ns. Text and floats are read by their decimal digits, so that
+    ``1761234567.123456`` is exactly ``…123456000``. ValueError for text that is no finite number."""
+    if isinstance(value, int):
+        return value * SECOND
+    text = repr(value) if isinstance(value, float) else value.decode() if isinstance(value, bytes) else value
+    whole, dot, fraction = text.partition(".")
+    try:
+        if whole.isdigit() and (fraction.isdigit() if dot else not fraction):
+            return int(whole) * SECOND + int(fraction[:9].ljust(9, "0")) if dot else int(whole) * SECOND
+        return int(Decimal(text).scaleb(9))
+    except (InvalidOperation, OverflowError, ValueError) as error:
+        raise ValueError(f"not a time in seconds: {text[:40]!r}") from error
+
+
+def from_milliseconds(value: str | bytes | int | float) -> int:
+    """Milliseconds (a duration or a Unix time) to ns, by decimal digits."""
+    if isinstance(value, int):
+        return value * MILLISECOND
+    text = repr(value) if isinstance(value, float) else value.decode() if isinstance(value, bytes) else value
+    try:
+        return int(Decimal(text).scaleb(6))
+    except (InvalidOperation, OverflowError, ValueError) as error:
+        raise ValueError(f"not a time in milliseconds: {text[:40]!r}") from error
+
+
+@lru_cache(maxsize=4096)
+def _second(text: str) -> int:
+    """``YYYY-MM-DDTHH:MM:SS`` read as UTC, in whole seconds: most stamps of one file share their second."""
+    return (datetime.fromisoformat(text).replace(tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
+
+
+def from_iso(text: str, zone: tzinfo | None = UTC) -> int:
+    """An ISO 8601 stamp (blank or ``T``, with or without fraction, offset or ``Z``) to ns. ``zone`` is what a stamp
+    without an offset is in; None makes such a stamp a ValueError."""
+    if len(text) == 32 and text.endswith("+00:00") and text[19] == ".":  # the common form, without the general parser
+        try:
+            return _second(text[:19]) * SECOND + int(text[20:26]) * 1000
+        except ValueError:
+            pass
+    stamp = datetime.fromisoformat(text)
+    if stamp.tzinfo is None:
+        if zone is None:
+            raise ValueError(f"no offset in {text[:40]!r}")
+        stamp = stamp.replace(tzinfo=zone)
+    return (stamp - _EPOCH) // _MICRO * 1000
+
+
+def offset_of(text: str) -> tzinfo | None:
+    """The UTC offset that an ISO stamp states, or None."""
+    offset = datetime.fromisoformat(text).utcoffset()
+    return None if offset is None else timezone(offset)
+
+
+def to_iso(ns: int, zone: tzinfo = UTC) -> str:
+    """ns to ISO 8601 with microseconds (nanoseconds when there are any) and offset, as Python's isoformat writes it."""
+    whole, rest = divmod(ns, SECOND)
+    base = (_EPOCH + timedelta(seconds=whole)).astimezone(zone)
+    fraction = f"{rest:09d}"
+    text = base.isoformat(timespec="seconds")
+    return f"{text[:19]}.{fraction if rest % 1000 else fraction[:6]}{text[19:]}"
+
+
+def to_seconds(ns: int) -> str:
+    """ns to the JSON text of a number of seconds, exact, without needless zeros after the first digit of the fraction."""
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    whole, rest = divmod(ns, SECOND)
+    return f"{sign}{whole}.{(f'{rest:09d}'.rstrip('0') or '0')}"

@@ -1,0 +1,159 @@
+"""Span → GenAI semantic conventions: span name, OTLP kind, ``gen_ai.*`` attributes, evaluation events.
+
+The rules that matter: usage stands on model requests only (roll-ups get our own prefix, in `native`); ``gen_ai.request.model`` never
+stands on a run or attempt; message content is one JSON string; output messages keep ``finish_reason``, without which one
+backend drops them; a conversation id is never filled from anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ..history import plain
+from ..model import AnySpan, Attempt, Message, ModelRequest, Part, Phase, Run, Score, Task, ToolCall, Usage
+from . import semconv as k
+from .flat import CLIENT, INTERNAL, Attributes, FlatEvent, Profile
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _named(operation: str, name: str | None) -> str:
+    return f"{operation} {name}" if name else operation
+
+
+def operation(span: AnySpan) -> str | None:
+    """``gen_ai.operation.name`` of the span, or None where no operation fits."""
+    if isinstance(span, Run):
+        return "invoke_agent" if span.type in ("agent", "team") else "invoke_workflow"
+    if isinstance(span, ModelRequest):
+        return span.operation
+    if isinstance(span, ToolCall):
+        return "execute_tool"
+    if isinstance(span, Attempt):
+        return "invoke_agent" if span.agent is not None else None
+    return span.operation if isinstance(span, Phase) else None
+
+
+def name_and_kind(span: AnySpan) -> tuple[str, int]:
+    """The span's name as the conventions want it, and its OTLP kind."""
+    if isinstance(span, ModelRequest):
+        return _named(span.operation, span.model), CLIENT
+    if isinstance(span, ToolCall):
+        return _named("execute_tool", span.name), INTERNAL
+    if isinstance(span, Run):
+        return _named("invoke_agent" if span.type in ("agent", "team") else "invoke_workflow", span.name), INTERNAL
+    if isinstance(span, Attempt):
+        return (_named("invoke_agent", span.agent) if span.agent is not None else f"attempt {span.number}"), INTERNAL
+    return span.name or ("task" if isinstance(span, Task) else "phase"), INTERNAL
+
+
+def messages_json(messages: Sequence[Message], carry: bool, output: bool = False, reason: str | None = None) -> bytes:
+    """Messages as the one JSON string that the conventions ask for."""
+    sent: list[Message] = [m if carry else plain(m) for m in messages]
+    if output:
+        sent = [m if m.finish_reason is not None else msgspec.structs.replace(m, finish_reason=reason or "") for m in sent]
+    return msgspec.json.format(_encode(sent), indent=-1)
+
+
+def parts_json(parts: Sequence[Part]) -> bytes:
+    """``gen_ai.system_instructions``: a list of parts."""
+    return msgspec.json.format(_encode(parts), indent=-1)
+
+
+def usage_attributes(usage: Usage, out: Attributes, profile: Profile) -> None:
+    """Token counts of one request. Cache and reasoning counts only when they are not zero, as the conventions ask."""
+    if usage.input is not None:
+        out.append((k.USAGE_INPUT, usage.input))
+    if usage.output is not None:
+        out.append((k.USAGE_OUTPUT, usage.output))
+    if usage.cache_read:
+        out.append((k.USAGE_CACHE_READ, usage.cache_read))
+    if usage.cache_write:
+        out.append((k.USAGE_CACHE_CREATION if profile.dialect == "1.41" else k.USAGE_CACHE_WRITE, usage.cache_write))
+    if usage.reasoning:
+        out.append((k.USAGE_REASONING, usage.reasoning))
+
+
+def attributes(span: AnySpan, out: Attributes, profile: Profile) -> None:
+    """Add the ``gen_ai.*``, ``error.type``, ``session.id`` and ``user.id`` attributes of ``span``."""
+    if (op := operation(span)) is not None:
+        out.append((k.OPERATION, op))
+    if isinstance(span, ModelRequest):
+        _request(span, out, profile)
+    elif isinstance(span, ToolCall):
+        _tool(span, out)
+    elif isinstance(span, Run):
+        if span.name:
+            workflow = span.type in ("workflow", "benchmark")
+            out.append((k.WORKFLOW_NAME if workflow and profile.dialect == "1.41" else k.AGENT_NAME, span.name))
+        if span.agent_id is not None:
+            out.append((k.AGENT_ID, span.agent_id))
+        if span.user_id is not None:
+            out.append((k.USER_ID, span.user_id))
+    elif isinstance(span, Attempt) and span.agent:
+        out.append((k.AGENT_NAME, span.agent))
+    if not isinstance(span, Task) and span.conversation_id is not None:
+        out.append((k.CONVERSATION_ID, span.conversation_id))
+        out.append((k.SESSION_ID, span.conversation_id))
+    if span.error is not None or span.status == "error":
+        out.append((k.ERROR_TYPE, (span.error and span.error.type) or "_OTHER"))
+
+
+def _request(span: ModelRequest, out: Attributes, profile: Profile) -> None:
+    if span.provider is not None:
+        out.append((k.PROVIDER, span.provider))
+    if span.model:
+        out.append((k.REQUEST_MODEL, span.model))
+    if span.response_model is not None:
+        out.append((k.RESPONSE_MODEL, span.response_model))
+    if span.response_id is not None:
+        out.append((k.RESPONSE_ID, span.response_id))
+    if span.finish_reasons:
+        out.append((k.FINISH_REASONS, span.finish_reasons))
+    if span.agent is not None:
+        out.append((k.AGENT_NAME, span.agent))
+    if span.time_to_first_token is not None:
+        out.append((k.TIME_TO_FIRST_CHUNK, span.time_to_first_token / 1e9))
+    for name, value in span.parameters.items():
+        out.append((k.REQUEST_PREFIX + name, value))
+    if span.usage is not None:
+        usage_attributes(span.usage, out, profile)
+    if span.system_instructions:
+        out.append((k.SYSTEM_INSTRUCTIONS, parts_json(span.system_instructions)))
+    if span.tool_definitions:
+        out.append((k.TOOL_DEFINITIONS, msgspec.json.format(bytes(span.tool_definitions), indent=-1)))
+    if span.input_messages:
+        out.append((k.INPUT_MESSAGES, messages_json(span.input_messages, profile.carry)))
+    if span.output_messages:
+        reason = span.finish_reasons[0] if span.finish_reasons else None
+        out.append((k.OUTPUT_MESSAGES, messages_json(span.output_messages, profile.carry, True, reason)))
+
+
+def _tool(span: ToolCall, out: Attributes) -> None:
+    out.append((k.TOOL_NAME, span.name))
+    if span.call_id is not None:
+        out.append((k.TOOL_CALL_ID, span.call_id))
+    if span.type is not None:
+        out.append((k.TOOL_TYPE, span.type))
+    if span.description is not None:
+        out.append((k.TOOL_DESCRIPTION, span.description))
+    if span.agent is not None:
+        out.append((k.AGENT_NAME, span.agent))
+    if span.arguments:
+        out.append((k.TOOL_ARGUMENTS, msgspec.json.format(bytes(span.arguments), indent=-1)))
+    if span.result:
+        out.append((k.TOOL_RESULT, msgspec.json.format(bytes(span.result), indent=-1)))
+
+
+def evaluation(score: Score, time: int) -> FlatEvent:
+    """A score as the event ``gen_ai.evaluation.result`` (on the span it judges; ``time`` where the score states none)."""
+    out: Attributes = [(k.EVALUATION_NAME, score.name)]
+    if score.value is not None:
+        out.append((k.EVALUATION_VALUE, score.value))
+    if score.label is not None:
+        out.append((k.EVALUATION_LABEL, score.label))
+    if score.explanation is not None:
+        out.append((k.EVALUATION_EXPLANATION, score.explanation))
+    return FlatEvent(k.EVALUATION_EVENT, score.time if score.time is not None else time, out)

@@ -1,0 +1,121 @@
+"""Span → our own attributes, ``spanport.*``: what the model knows and no convention has a name for.
+
+With ``carry``, ``spanport.source`` holds the untyped fields of the record too, so that `A → OTLP → A` is lossless.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from ..jsonio import minify
+from ..model import AnySpan, Artifact, Attempt, Event, Link, ModelRequest, Phase, Run, Task, ToolCall, Usage, kind_of
+from .flat import Attributes, FlatEvent, FlatLink, Profile
+
+KIND: Final = "spanport.kind"
+ARTIFACT_EVENT: Final = "spanport.artifact"
+_encode = msgspec.json.Encoder().encode
+
+# Fields of a kind that become an attribute as they are, when they are set: (field, attribute).
+_PLAIN: Final[dict[type, tuple[tuple[str, str], ...]]] = {
+    Run: (
+        ("type", "spanport.run.type"),
+        ("native_id", "spanport.run.id"),
+        ("model", "spanport.run.model"),
+        ("provider", "spanport.run.provider"),
+        ("ending", "spanport.ending"),
+        ("verdict", "spanport.verdict"),
+    ),
+    Task: (
+        ("native_id", "spanport.task.id"),
+        ("category", "spanport.task.category"),
+        ("index", "spanport.task.index"),
+        ("ending", "spanport.ending"),
+        ("verdict", "spanport.verdict"),
+    ),
+    Attempt: (("number", "spanport.attempt.number"), ("ending", "spanport.ending"), ("verdict", "spanport.verdict")),
+    Phase: (("type", "spanport.phase.type"), ("retry", "spanport.retry")),
+    ModelRequest: (("inferred", "spanport.inferred"), ("retry", "spanport.retry")),
+    ToolCall: (
+        ("server", "spanport.tool.server"),
+        ("outcome", "spanport.tool.outcome"),
+        ("requested_by", "spanport.tool.requested_by"),
+        ("reasoning", "spanport.tool.reasoning"),
+        ("retry", "spanport.retry"),
+    ),
+}
+USAGE: Final = tuple((name, f"spanport.usage.{name}") for name in Usage.__struct_fields__)
+
+
+def attributes(span: AnySpan, out: Attributes, profile: Profile) -> None:
+    """Add the ``spanport.*`` attributes of ``span``, and those that its reader gave it."""
+    out.append((KIND, kind_of(span)))
+    out.append(("spanport.key", span.key))
+    out.append(("spanport.clock", span.clock))
+    if span.uncertainty:
+        out.append(("spanport.uncertainty_ns", span.uncertainty))
+    if span.unfinished:
+        out.append(("spanport.unfinished", True))
+    if span.end is None:
+        out.append(("spanport.end.unknown", True))
+    if span.start is None:
+        out.append(("spanport.start.unknown", True))
+    if span.reused:
+        out.append(("spanport.reused", True))
+    for field, name in _PLAIN[span.__class__]:
+        value = getattr(span, field)
+        if value is not None and value is not False and (value != 0 or field in ("number", "index")):
+            out.append((name, value))
+    if isinstance(span, Run | Task | Attempt) and span.usage is not None:
+        for field, name in USAGE:
+            if (count := getattr(span.usage, field)) is not None:
+                out.append((name, count))
+    if isinstance(span, ModelRequest):
+        if span.history is not None:
+            out.append(("spanport.history.base", span.history.base))
+            out.append(("spanport.history.count", span.history.count))
+            out.append(("spanport.history.hash", span.history.hash))
+        if span.usage is not None and span.usage.cost is not None:
+            out.append(("spanport.cost_usd", span.usage.cost))
+    elif isinstance(span, Task) and span.expected:
+        out.append(("spanport.task.expected", minify(span.expected)))
+    elif isinstance(span, Attempt) and span.messages:
+        out.append(("spanport.messages", minify(msgspec.Raw(_encode(span.messages)))))
+    out.extend(span.attributes.items())
+    if profile.carry and span.source:
+        out.append(("spanport.source", minify(msgspec.Raw(_encode(span.source)))))
+
+
+def event(given: Event, time: int, profile: Profile) -> FlatEvent:
+    """An event of the model; one without a time of its own gets ``time`` and says so."""
+    out: Attributes = list(given.attributes.items())
+    if given.time is None:
+        out.append(("spanport.clock", "synthetic"))
+    if profile.carry and given.source:
+        out.append(("spanport.source", minify(msgspec.Raw(_encode(given.source)))))
+    return FlatEvent(given.name, given.time if given.time is not None else time, out)
+
+
+def artifact(given: Artifact, time: int, profile: Profile) -> FlatEvent:
+    """An artifact as the event ``spanport.artifact`` on the span that made it."""
+    out: Attributes = []
+    for field in Artifact.__struct_fields__:
+        value = getattr(given, field)
+        if field in ("created", "source") or value is None:
+            continue
+        if field == "payload":
+            if value:
+                out.append(("spanport.artifact.payload", minify(value)))
+        else:
+            out.append((f"spanport.artifact.{field}", value))
+    if given.created is None:
+        out.append(("spanport.clock", "synthetic"))
+    if profile.carry and given.source:
+        out.append(("spanport.source", minify(msgspec.Raw(_encode(given.source)))))
+    return FlatEvent(ARTIFACT_EVENT, given.created if given.created is not None else time, out)
+
+
+def link(given: Link) -> FlatLink:
+    """A link with its type."""
+    return FlatLink(given.trace_id, given.span_id, [("spanport.link.type", given.type), *given.attributes.items()])

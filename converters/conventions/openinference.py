@@ -1,0 +1,51 @@
+"""Span → OpenInference: the span kind on every span, and ``input.value``/``output.value`` where no GenAI attribute holds the
+same content (run, task, attempt, phase), so that nothing is written twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw
+
+from ..jsonio import minify, text
+from ..model import AnySpan, Attempt, ModelRequest, Phase, Run, ToolCall
+from . import semconv as k
+from .flat import Attributes
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain"
+
+
+def span_kind(span: AnySpan) -> str:
+    """``openinference.span.kind``."""
+    if isinstance(span, ModelRequest):
+        return "EMBEDDING" if span.operation == "embeddings" else "LLM"
+    if isinstance(span, ToolCall):
+        return "TOOL"
+    if isinstance(span, Run):
+        return "AGENT" if span.type in ("agent", "team") else "CHAIN"
+    if isinstance(span, Attempt) and span.agent is not None:
+        return "AGENT"
+    if isinstance(span, Phase):
+        return {"verify": "EVALUATOR", "retrieval": "RETRIEVER"}.get(span.type or "", "CHAIN")
+    return "CHAIN"
+
+
+def _content(value: Raw, key: str, mime_key: str, out: Attributes) -> None:
+    plain = text(value)
+    out.append((key, plain if plain is not None else minify(value)))
+    out.append((mime_key, TEXT if plain is not None else JSON))
+
+
+def attributes(span: AnySpan, out: Attributes) -> None:
+    """Add the OpenInference attributes of ``span``."""
+    out.append((k.SPAN_KIND, span_kind(span)))
+    if isinstance(span, ModelRequest | ToolCall):
+        return
+    if span.input:
+        _content(span.input, k.INPUT_VALUE, k.INPUT_MIME_TYPE, out)
+    if span.output:
+        _content(span.output, k.OUTPUT_VALUE, k.OUTPUT_MIME_TYPE, out)
+    if isinstance(span, Run) and span.tags:
+        out.append((k.TAGS, span.tags))

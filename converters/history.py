@@ -1,0 +1,66 @@
+"""Messages once: full histories on every request would grow with the square of the run, so a request holds only the messages
+that are new, and a `History` that says what stands before them.
+
+A reader keeps one `Chain` for each conversation of one agent. `digest` is the hash: it runs over the messages without their ``source`` and ``time``,
+so that it is the same on either side of a conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import msgspec
+
+from .model import History, Message, ModelRequest
+
+_encoder = msgspec.json.Encoder()
+
+
+def plain(message: Message) -> Message:
+    """The message as the GenAI schemas have it: without ``time`` and ``source``."""
+    if message.time is None and not message.source:
+        return message
+    return msgspec.structs.replace(message, time=None, source={})
+
+
+class Chain:
+    """The messages of one conversation so far, as a count and a running digest. Memory does not grow with the run."""
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=16)
+        self._base: str | None = None
+        self.count = 0
+
+    def add(self, messages: Iterable[Message]) -> None:
+        """Messages that are now part of the conversation."""
+        for message in messages:
+            self._hash.update(msgspec.json.format(_encoder.encode(plain(message)), indent=-1))
+            self._hash.update(b"\n")
+            self.count += 1
+
+    def history(self) -> History | None:
+        """What the next request does not repeat; None before the first request."""
+        if self._base is None:
+            return None
+        return History(base=self._base, count=self.count, hash=self._hash.hexdigest())
+
+    def close(self, request: str, new: Iterable[Message], output: Iterable[Message]) -> None:
+        """The request with span id ``request`` was made with ``new`` messages on top of `history` and gave ``output``."""
+        self.add(new)
+        self.add(output)
+        self._base = request
+
+
+def full(request: ModelRequest, known: dict[str, list[Message]]) -> list[Message] | None:
+    """All input messages of ``request``, from the conversations in ``known`` (span id of a request → its whole input and output, which is
+    kept up to date here). None when its base is not known or does not match."""
+    before: list[Message] = []
+    if request.history is not None:
+        held = known.get(request.history.base)
+        if held is None or len(held) < request.history.count:
+            return None
+        before = held[: request.history.count]
+    whole = before + request.input_messages
+    known[request.id] = whole + request.output_messages
+    return whole

@@ -1,0 +1,35 @@
+"""Trace and span ids, derived from what the source says (DESIGN §2), so that reading the same run twice, or a longer
+copy of it, gives the same ids to the same spans.
+
+``trace_id = blake2b(family, run key)``, ``span_id = blake2b(trace id, path of stable source keys)``, parts joined with
+NUL, never zero. The family is the producer, never the format name. Paths use native ids and the attempt (call ids repeat over
+attempts), and an ordinal only where the source has no id.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+
+def _digest(size: int, parts: tuple[str, ...]) -> str:
+    data = "\0".join(parts).encode("utf-8", "surrogatepass")
+    found = blake2b(data, digest_size=size).hexdigest()
+    while not int(found, 16):  # an all-zero id is invalid in OTLP
+        data += b"\0"
+        found = blake2b(data, digest_size=size).hexdigest()
+    return found
+
+
+def trace_id(family: str, *run_key: str) -> str:
+    """32 hex digits for the run that ``run_key`` names within the producer ``family``."""
+    return _digest(16, (family, *run_key))
+
+
+def span_id(trace: str, *path: str) -> str:
+    """16 hex digits for the span at ``path`` (stable source keys from the run down) of the trace with id ``trace``."""
+    return _digest(8, (trace, *path))
+
+
+def salted(native: str, salt: str) -> str:
+    """Another id of the same length, for a second copy on purpose (``--id-salt``)."""
+    return _digest(len(native) // 2, ("salt", salt, native))

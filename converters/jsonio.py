@@ -1,0 +1,183 @@
+"""JSON as real files hold it, decoded with msgspec in two levels (DESIGN §3).
+
+A document is decoded once into an envelope whose arrays are ``list[Raw]``; then item by item into typed Structs with
+``forbid_unknown_fields``; an item that fails is decoded untyped (`item`). NaN, Infinity, lone surrogates and bytes that are no UTF-8 fail
+a whole decode, also inside Raw and skipped fields: then `repair` mends the bytes, for that document only, and the same typed
+path runs again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from .errors import ReadError, Report
+from .model import ABSENT, Repair
+
+T = TypeVar("T")
+
+MAX_DOCUMENT: Final = 4 << 30
+"""Bytes of one document (4 GiB); a line of a stream has `MAX_LINE`."""
+MAX_LINE: Final = 256 << 20
+
+_untyped = msgspec.json.Decoder()
+_raw_object = msgspec.json.Decoder(dict[str, Raw])
+_string = msgspec.json.Decoder(str)
+_PLACE = re.compile(r"\(byte (\d+)\)")
+_PATH = re.compile(r" - at `([^`]*)`$")
+
+# Strings are matched whole, so that a literal inside one is never touched.
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|-?Infinity|NaN', re.DOTALL)
+_SURROGATE = re.compile(rb"\\\\|\\u([dD][89abAB][0-9a-fA-F]{2})(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+
+
+def repair(data: bytes) -> tuple[bytes, list[Repair]]:
+    """``data`` with NaN and infinities as null and lone surrogates and bad UTF-8 as U+FFFD, and what was replaced where
+    (byte offsets in ``data``). Nothing else is mended: a document that is cut off stays so."""
+    repairs: list[Repair] = []
+    out: list[bytes] = []
+    last = 0
+
+    def put(start: int, end: int, new: bytes) -> None:
+        nonlocal last
+        repairs.append(Repair(start, data[start:end].decode("latin-1")))
+        out.extend((data[last:start], new))
+        last = end
+
+    for token in _TOKENS.finditer(data):
+        start, text = token.start(), token.group()
+        if not text.startswith(b'"'):
+            put(start, token.end(), b"null")
+            continue
+        if b"\\u" in text:
+            for hit in _SURROGATE.finditer(text):
+                if hit.group() != b"\\\\" and hit.group(2) is None:
+                    put(start + hit.start(), start + hit.end(), b"\\ufffd")
+        if not text.isascii():
+            at = 0
+            while at < len(text):
+                try:
+                    text[at:].decode()
+                    break
+                except UnicodeDecodeError as error:
+                    put(start + at + error.start, start + at + error.end, b"\\ufffd")
+                    at += error.end
+    if not repairs:
+        return data, repairs
+    repairs.sort(key=lambda r: r.offset)
+    out.append(data[last:])
+    return b"".join(out), repairs
+
+
+def explain(error: Exception, size: int) -> tuple[str, int | None, str | None]:
+    """msgspec's error as (message, byte, JSON path)."""
+    text = str(error)
+    byte = int(m[1]) if (m := _PLACE.search(text)) else size if "truncated" in text else None
+    path = m[1] if (m := _PATH.search(text)) else None
+    text = _PATH.sub("", _PLACE.sub("", text)).strip().rstrip(":")
+    if "truncated" in text:
+        text = "the JSON breaks off here"
+    return text.replace("JSON is malformed: ", "not JSON: "), byte, path
+
+
+def decode(
+    data: bytes | memoryview,
+    decoder: Callable[[bytes | memoryview], T],
+    report: Report,
+    *,
+    line: int | None = None,
+    offset: int = 0,
+    repairs: list[Repair] | None = None,
+) -> T:
+    """One document (or one line: ``line``, ``offset``) through ``decoder`` (a msgspec Decoder's ``decode``), mended where it must be.
+
+    A byte-order mark is passed over. What was repaired is noted and added to ``repairs``. ReadError says where it broke."""
+    if len(data) > (MAX_LINE if line is not None else MAX_DOCUMENT):
+        raise ReadError(f"{len(data):,} bytes are more than one record may have", input=report.input, line=line, byte=offset)
+    if bytes(data[:3]) == b"\xef\xbb\xbf":
+        data, offset = data[3:], offset + 3
+    try:
+        return decoder(data)
+    except RecursionError:
+        raise ReadError("nested too deep", input=report.input, line=line, byte=offset) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        first = error
+    mended, found = repair(bytes(data))
+    if found:
+        try:
+            result = decoder(mended)
+        except RecursionError:
+            raise ReadError("nested too deep", input=report.input, line=line, byte=offset) from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            first = error
+        else:
+            for r in found:
+                r.offset += offset
+                report.note(
+                    "repaired",
+                    f"{r.original!r} is no JSON; read as {'null' if r.original[:1] in '-NI' else 'U+FFFD'}",
+                    "info",
+                    line=line,
+                    byte=r.offset,
+                )
+            if repairs is not None:
+                repairs.extend(found)
+            return result
+    message, byte, path = explain(first, len(data))
+    raise ReadError(message, input=report.input, line=line, byte=None if byte is None else offset + byte, path=path)
+
+
+def value(raw: Raw) -> Any:
+    """The Raw decoded to plain Python values; None for ABSENT and for bytes that do not decode."""
+    if not raw:
+        return None
+    try:
+        return _untyped.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def fields(raw: Raw) -> dict[str, Raw]:
+    """The members of a JSON object, each as Raw; {} for anything else."""
+    try:
+        return _raw_object.decode(raw) if raw else {}
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+
+
+def text(raw: Raw) -> str | None:
+    """The string that a Raw holds, or None when it holds something else."""
+    if raw and bytes(memoryview(raw)[:1]) == b'"':
+        try:
+            return _string.decode(raw)
+        except msgspec.DecodeError:
+            return None
+    return None
+
+
+def inner(source: str) -> Raw:
+    """JSON inside a string (a model's ``arguments``): its own text as Raw when it is JSON, else the text as a JSON string."""
+    data = source.encode("utf-8", "replace")
+    try:
+        _untyped.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return Raw(msgspec.json.encode(data.decode()))
+    return Raw(data)
+
+
+def minify(raw: Raw) -> bytes:
+    """The JSON text without white space outside strings."""
+    data = bytes(raw)
+    return msgspec.json.format(data, indent=-1) if data else data
+
+
+def is_null(raw: Raw) -> bool:
+    """Absent or JSON null."""
+    return not raw or bytes(raw) == b"null"
+
+
+__all__ = ["ABSENT", "MAX_DOCUMENT", "MAX_LINE", "decode", "explain", "fields", "inner", "is_null", "minify", "repair", "text", "value"]

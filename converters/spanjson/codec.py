@@ -1,0 +1,52 @@
+"""Read and write ``spanport`` JSON Lines: `TraceHeader` and the span kinds, one a line, told apart by ``kind``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+import msgspec
+
+from ..errors import ReadError, Report
+from ..jsonio import decode
+from ..model import Item
+from ..registry import ReadOptions, WriteOptions
+from ..source import Source
+
+_items = msgspec.json.Decoder(Item)
+
+
+def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]:
+    """A broken line is reported and passed over; ReadError when there is no readable line at all."""
+    good = 0
+    bad: ReadError | None = None
+    for line in source.lines():
+        if not line.data.strip():
+            continue
+        try:
+            item = decode(line.data, _items.decode, report, line=line.number, offset=line.offset)
+        except ReadError as error:
+            bad = bad or error
+            report.note("bad-line", error.message, "lost", line=line.number, byte=error.byte, path=error.path)
+            continue
+        good += 1
+        yield item
+    if not good and bad is not None:
+        raise bad
+    if not good:
+        raise ReadError("no trace in it", input=source.name)
+
+
+def write(items: Iterable[Item], out: BinaryIO, report: Report, options: WriteOptions) -> None:
+    """One line an item. Only `options.carry` off changes what is written: then ``source`` and the header's carry stay behind."""
+    encoder = msgspec.json.Encoder()
+    buffer = bytearray()
+    for item in items:
+        if not options.carry and (item.source or getattr(item, "carry", None)):
+            for name in item.source:
+                report.loss(f"{item.__struct_config__.tag}.source.{name}", "dropped", reason="--no-carry")
+            item = msgspec.structs.replace(item, source={})
+        encoder.encode_into(item, buffer)
+        buffer += b"\n"
+        out.write(buffer)
+        buffer.clear()

@@ -1,0 +1,1 @@
+"""Where spans go: tracing backends over OTLP, files, the terminal, a page. Knows the model, never a format."""
