@@ -30,23 +30,23 @@ _string = msgspec.json.Decoder(str)
 _PLACE = re.compile(r"\(byte (\d+)\)")
 _PATH = re.compile(r" - at `([^`]*)`$")
 
-# Strings are matched whole, so that a literal inside one is never touched.
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|-?Infinity|NaN', re.DOTALL)
+# Strings are matched whole, so that a literal inside one is never touched. A string that the end of the data cuts off is matched to there:
+# tried again from each escaped quote in it, it would cost the square of its length.
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|-?Infinity|NaN', re.DOTALL)
+_UTF8 = re.compile(
+    rb"(?:[\x00-\x7f]++|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]"
+    rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})++"
+)
 _SURROGATE = re.compile(rb"\\\\|\\u([dD][89abAB][0-9a-fA-F]{2})(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 
 def repair(data: bytes) -> tuple[bytes, list[Repair]]:
     """``data`` with NaN and infinities as null and lone surrogates and bad UTF-8 as U+FFFD, and what was replaced where
     (byte offsets in ``data``). Nothing else is mended: a document that is cut off stays so."""
-    repairs: list[Repair] = []
-    out: list[bytes] = []
-    last = 0
+    found: list[tuple[int, int, bytes]] = []
 
     def put(start: int, end: int, new: bytes) -> None:
-        nonlocal last
-        repairs.append(Repair(start, data[start:end].decode("latin-1")))
-        out.extend((data[last:start], new))
-        last = end
+        found.append((start, end, new))
 
     for token in _TOKENS.finditer(data):
         start, text = token.start(), token.group()
@@ -59,18 +59,21 @@ def repair(data: bytes) -> tuple[bytes, list[Repair]]:
                     put(start + hit.start(), start + hit.end(), b"\\ufffd")
         if not text.isascii():
             at = 0
-            while at < len(text):
-                try:
-                    text[at:].decode()
-                    break
-                except UnicodeDecodeError as error:
-                    put(start + at + error.start, start + at + error.end, b"\\ufffd")
-                    at += error.end
-    if not repairs:
-        return data, repairs
-    repairs.sort(key=lambda r: r.offset)
+            for good in _UTF8.finditer(text):  # the gaps between what is UTF-8
+                if good.start() > at:
+                    put(start + at, start + good.start(), b"\\ufffd")
+                at = good.end()
+            if at < len(text):
+                put(start + at, token.end(), b"\\ufffd")
+    repairs: list[Repair] = []
+    out: list[bytes] = []
+    last = 0
+    for start, end, new in sorted(found):  # one string may hold both kinds
+        repairs.append(Repair(start, data[start:end].decode("latin-1")))
+        out.extend((data[last:start], new))
+        last = end
     out.append(data[last:])
-    return b"".join(out), repairs
+    return b"".join(out) if repairs else data, repairs
 
 
 def explain(error: Exception, size: int) -> tuple[str, int | None, str | None]:

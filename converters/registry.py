@@ -7,6 +7,7 @@ loads a `Format`).
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -95,7 +96,7 @@ class Format:
         if self.reader is None:
             raise UsageError(f"{self.name} can't be read")
         read: Reader = load(self.reader)
-        return read(source, report, options or ReadOptions())
+        return _told(read(source, report, options or ReadOptions()), source, report)
 
     def write(self, items: Iterable[Item], out: BinaryIO, report: Report, options: WriteOptions | None = None) -> None:
         """Write ``items`` to the binary file ``out``."""
@@ -103,6 +104,18 @@ class Format:
             raise UsageError(f"{self.name} can't be written")
         write: Writer = load(self.writer)
         write(items, out, report, options or WriteOptions())
+
+
+def _told(items: Iterator[Item], source: Source, report: Report) -> Iterator[Item]:
+    """The items of any reader, with what is the same for all of them said in the same way."""
+    try:
+        yield from items
+    except RecursionError:
+        raise ReadError("nested too deep", input=source.name) from None
+    except OSError as error:
+        raise ReadError(error.strerror or str(error), input=source.name) from error
+    if source.damage is not None:
+        report.note("damaged", f"{source.damage}; what came before it was read", "lost")
 
 
 def load(name: str) -> Any:
@@ -135,8 +148,9 @@ def get(name: str) -> Format:
 
 
 # A JSON string, as bytes; then the depth-1 keys can be told by a walk over the brackets between strings.
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?|[\[\]{}]', re.DOTALL)
+# A string that the end cuts off is matched to there (see `jsonio.repair`).
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"(\s*:)?|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 def top_keys(head: bytes) -> frozenset[str]:
@@ -172,7 +186,10 @@ def probe(source: Source) -> Probe:
         return Probe(source.name, "array" if isinstance(source.object, list) else "object", keys=keys)
     if source.is_dir:
         assert source.path is not None
-        return Probe(source.name, "directory", entries=frozenset(p.name for p in source.path.iterdir()))
+        try:
+            return Probe(source.name, "directory", entries=frozenset(os.listdir(source.path)))
+        except OSError as error:
+            raise ReadError(error.strerror or str(error), input=source.name) from error
     head = source.head(HEAD)
     return Probe(source.name, shape_of(head), head, top_keys(head))
 

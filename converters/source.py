@@ -1,6 +1,7 @@
-"""Where bytes come from: a file, a directory, a stream, bytes in memory, or an object in memory. Readers see only this.
+"""Where bytes come from: a file, a directory, a stream, a URL, bytes in memory, or an object in memory. Readers see only this.
 
-Nothing here knows a format. Paths found inside a record are never opened: a reader of a directory asks for the fixed names of its layout.
+gzip and Zstandard are undone on the way, told by their first bytes. Nothing here knows a format. Paths and URLs found inside a record are
+never opened: a reader of a directory asks for the fixed names of its layout.
 """
 
 from __future__ import annotations
@@ -8,17 +9,26 @@ from __future__ import annotations
 import io
 import mmap
 import os
+import re
+import stat
+import tempfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import IO, Any, BinaryIO, NamedTuple, cast
 
-from .errors import ReadError
-from .jsonio import MAX_LINE
+from .errors import ReadError, UsageError
+from .jsonio import MAX_DOCUMENT, MAX_LINE
 
 HEAD = 1 << 16
 """Bytes that recognition looks at."""
 _BLOCK = 1 << 20
+_IN_MEMORY = 8 << 20
+"""A document that has no file of its own (compressed, a pipe, a URL) is held in memory up to here, then in a temporary file."""
+_GZIP, _ZSTD = b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
+_MAGIC = len(_ZSTD)
+_URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]+(?:::)?)+://")
 
 
 class Line(NamedTuple):
@@ -33,62 +43,145 @@ class Line(NamedTuple):
 
 @dataclass
 class Source:
-    """One input. ``name`` is how the user calls it, for messages. Exactly one of the other fields is set."""
+    """One input. ``name`` is how the user calls it, for messages. Exactly one of path, stream, content, object and url is set.
+
+    ``damage``: what is wrong with the container (a gzip file that breaks off), known once it was read; what came before is given as it is."""
 
     name: str
     path: Path | None = None
     stream: BinaryIO | None = None
     content: bytes | None = None
     object: Any = None
+    url: str | None = None
+    damage: str | None = None
     _head: bytes = field(default=b"", repr=False)
+    _unpacked: bool = field(default=False, repr=False)
+    _keep: Any = field(default=None, repr=False)
 
     @property
     def is_dir(self) -> bool:
-        return self.path is not None and self.path.is_dir()
+        try:
+            return self.path is not None and self.path.is_dir()
+        except OSError:
+            return False
 
     def head(self, size: int = HEAD) -> bytes:
         """The first bytes, without consuming a stream."""
-        if self.content is not None:
-            return self.content[:size]
         if self.stream is not None:
+            self._unpack_stream()
             while len(self._head) < size and (block := self.stream.read(size - len(self._head))):
                 self._head += block
                 if b"\n" in block:  # a live stream may not have more for a long time
                     break
             return self._head[:size]
-        if self.path is not None and not self.is_dir:
-            with self.open() as file:
-                return file.read(size)
-        return b""
+        if self.object is not None or self.is_dir:
+            return b""
+        with self.open() as file:
+            held = b""
+            while len(held) < size and (block := file.read(size - len(held))):
+                held += block
+            return held
 
     def open(self) -> BinaryIO:
-        """The bytes from the start. OSError becomes ReadError."""
+        """The bytes from the start, unpacked. OSError becomes ReadError."""
+        if self.stream is not None:
+            self._unpack_stream()
+            return cast(BinaryIO, _Joined(self._head, self.stream))
+        return self._unpack(self._stored())
+
+    def data(self) -> bytes | memoryview:
+        """All bytes: a memory map for a file. The map lives as long as something refers to it."""
+        if self.path is not None:
+            with self._stored() as file:
+                if os.fstat(file.fileno()).st_size == 0:
+                    return b""
+                if not _packed(file.read(_MAGIC)):
+                    return _mapped(file)
+        elif self.content is not None and not _packed(self.content[:_MAGIC]):
+            return self.content
+        with self.open() as file:
+            held = bytearray()
+            while block := file.read(_BLOCK):
+                held += block
+                if len(held) > _IN_MEMORY:
+                    break
+            else:
+                return bytes(held)
+            with tempfile.TemporaryFile() as spool:
+                self._spool(file, spool, bytes(held))
+                return _mapped(spool)
+
+    def lines(self) -> Iterator[Line]:
+        """Lines split at ``\\n`` on bytes, in memory bounded by the longest line. A longer line than MAX_LINE is a ReadError."""
+        with self.open() as file:
+            yield from split_lines(file)
+
+    def local(self) -> Path:
+        """A file on disk with the unpacked bytes, for what needs one (SQLite): the file itself, or a temporary copy that lives as long
+        as this Source."""
+        if self.path is not None:
+            with self._stored() as file:
+                if not _packed(file.read(_MAGIC)):
+                    return self.path
+        folder = tempfile.TemporaryDirectory(prefix="spanport-")
+        self._keep = folder
+        copy = Path(folder.name) / "input"
+        with self.open() as file, copy.open("wb") as out:
+            self._spool(file, out, b"")
+        return copy
+
+    def _spool(self, file: BinaryIO, out: IO[bytes], first: bytes) -> None:
+        size = len(first)
+        out.write(first)
+        while block := file.read(_BLOCK):
+            size += len(block)
+            if size > MAX_DOCUMENT:
+                raise ReadError(f"more than {MAX_DOCUMENT:,} bytes once unpacked", input=self.name)
+            out.write(block)
+        out.flush()
+
+    def _stored(self) -> BinaryIO:
+        """The bytes as they are stored."""
         if self.content is not None:
             return io.BytesIO(self.content)
-        if self.stream is not None:
-            return cast(BinaryIO, _Joined(self._head, self.stream))
+        if self.url is not None:
+            return open_url(self.url)
         assert self.path is not None, "an object in memory has no bytes"
         try:
             return self.path.open("rb")
         except OSError as error:
             raise ReadError(error.strerror or str(error), input=self.name) from error
 
-    def data(self) -> bytes | memoryview:
-        """All bytes: a memory map for a file. The map lives as long as something refers to it."""
-        if self.content is not None:
-            return self.content
-        if self.path is not None:
-            with self.open() as file:
-                if os.fstat(file.fileno()).st_size == 0:
-                    return b""
-                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        with self.open() as file:
-            return file.read()
+    def _unpack(self, file: BinaryIO) -> BinaryIO:
+        first = file.read(_MAGIC)
+        if file.seekable():
+            file.seek(0)
+            return self._through(file, first)
+        return self._through(cast(BinaryIO, _Joined(first, file)), first)
 
-    def lines(self) -> Iterator[Line]:
-        """Lines split at ``\\n`` on bytes, in memory bounded by the longest line. A longer line than MAX_LINE is a ReadError."""
-        with self.open() as file:
-            yield from split_lines(file)
+    def _unpack_stream(self) -> None:
+        """Put the unpacking around a stream, once."""
+        if self._unpacked:
+            return
+        assert self.stream is not None
+        self._unpacked = True
+        while len(self._head) < _MAGIC and (block := self.stream.read(_MAGIC - len(self._head))):
+            self._head += block
+        if _packed(self._head):
+            self.stream, self._head = self._through(cast(BinaryIO, _Joined(self._head, self.stream)), self._head), b""
+
+    def _through(self, file: BinaryIO, first: bytes) -> BinaryIO:
+        if not _packed(first):
+            return file
+        return cast(BinaryIO, _Unpacked(file, self, zstd=first == _ZSTD))
+
+
+def _packed(first: bytes) -> bool:
+    return first.startswith((_GZIP, _ZSTD))
+
+
+def _mapped(file: IO[bytes]) -> memoryview:
+    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def split_lines(file: BinaryIO, number: int = 0, offset: int = 0) -> Iterator[Line]:
@@ -140,15 +233,154 @@ class _Joined(io.RawIOBase):
         return found
 
 
+class _Unpacked(io.RawIOBase):
+    """gzip (any number of members) or Zstandard (any number of frames) undone. Data that breaks off or is damaged ends the stream like
+    a file that was cut, and is told to the source; memory does not grow with what is packed."""
+
+    def __init__(self, file: BinaryIO, source: Source, *, zstd: bool) -> None:
+        self._file, self._source, self._zstd = file, source, zstd
+        self._new = _zstd_decompressor if zstd else lambda: zlib.decompressobj(wbits=31)
+        self._inner: Any = self._new()
+        self._input = b""
+        self._ready: bytes | memoryview = b""
+        self._fresh = True
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        block = self.read1(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
+
+    def read(self, size: int = -1) -> bytes:
+        if size is None or size < 0:
+            return b"".join(iter(lambda: self.read1(_BLOCK), b""))
+        return self.read1(size)
+
+    def read1(self, size: int = _BLOCK) -> bytes:
+        while not self._ready and not self._ended:
+            self._ready = self._more()
+        block, self._ready = bytes(self._ready[:size]), memoryview(self._ready)[size:]
+        return block
+
+    def _more(self) -> bytes:
+        if not self._input:
+            read = getattr(self._file, "read1", self._file.read)
+            self._input = read(1 << 16)
+            if not self._input:
+                self._ended = True
+                if not self._fresh:
+                    self._source.damage = "the compressed data breaks off"
+                return b""
+        held = self._input
+        try:
+            if self._zstd:  # it gives all that its input holds, at worst 128 KiB for 4 bytes: so in small pieces
+                self._input = held[1024:]
+                out: bytes = self._inner.decompress(held[:1024])
+            else:  # what a damaged block holds before the damage is lost: so in small pieces
+                out = self._inner.decompress(held, 1 << 16)
+                self._input = self._inner.unconsumed_tail
+        except Exception as error:  # zlib.error, ZstdError: the library for the second is optional
+            self._ended = True
+            if self._fresh and not held.strip(b"\0"):  # padding after the last member
+                return b""
+            self._source.damage = f"the compressed data is damaged ({error})"
+            return b""
+        self._fresh = False
+        if self._inner.eof:
+            self._input = self._inner.unused_data + (self._input if self._zstd else b"")
+            self._inner = self._new()
+            self._fresh = True
+        return out
+
+
+def _zstd_decompressor() -> Any:
+    try:
+        from compression import zstd  # type: ignore[import-not-found, unused-ignore]  # Python 3.14
+
+        return zstd.ZstdDecompressor()
+    except ImportError:
+        pass
+    try:
+        import zstandard
+    except ImportError:
+        raise UsageError("reading Zstandard files needs the extra: pip install 'spanport[zst]'") from None
+    return zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+
+
+def is_url(text: str) -> bool:
+    """Whether ``text`` is something for fsspec (``s3://…``, ``https://…``, ``simplecache::s3://…``)."""
+    return _URL.match(text) is not None
+
+
+def shown_url(url: str) -> str:
+    """The URL for messages: without a password and without a query, which may hold a signature."""
+    return re.sub(r"\?.*$", "?…", re.sub(r"//[^/@]*@", "//…@", url), flags=re.DOTALL)
+
+
+def _fsspec() -> Any:
+    try:
+        import fsspec
+    except ImportError:
+        raise UsageError("reading a URL needs the extra: pip install 'spanport[fsspec]' (and s3fs, gcsfs or aiohttp)") from None
+    return fsspec
+
+
+def open_url(url: str) -> BinaryIO:
+    """The bytes behind a URL that the user gave."""
+    module = _fsspec()
+    try:
+        return cast(BinaryIO, module.open(url, "rb").open())
+    except ImportError as error:
+        raise UsageError(f"{shown_url(url)}: {error}") from None
+    except Exception as error:  # each file system raises its own
+        raise ReadError(_first_line(error), input=shown_url(url)) from error
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """fsspec's file system for a URL, and the path within it."""
+    module = _fsspec()
+    try:
+        found: tuple[Any, str] = module.core.url_to_fs(url)
+        return found
+    except ImportError as error:
+        raise UsageError(f"{shown_url(url)}: {error}") from None
+    except Exception as error:
+        raise ReadError(_first_line(error), input=shown_url(url)) from error
+
+
+def fetched(url: str) -> Source:
+    """A folder behind a URL as a Source: copied to a temporary directory, which lives as long as the Source."""
+    system, path = file_system(url)
+    folder = tempfile.TemporaryDirectory(prefix="spanport-")
+    target = Path(folder.name) / (path.rstrip("/").rpartition("/")[2] or "run")
+    try:
+        system.get(path.rstrip("/") + "/", str(target) + "/", recursive=True)
+    except Exception as error:
+        raise ReadError(_first_line(error), input=shown_url(url)) from error
+    return Source(shown_url(url), path=target, _keep=folder)
+
+
+def _first_line(error: Exception) -> str:
+    text = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(error).__name__
+    return text.split("\n", 1)[0][:200]
+
+
 def source_of(given: Any, name: str | None = None) -> Source:
-    """A Source for a path, a ``Source``, bytes, a binary file object, a dict or list, or anything with ``to_dict()``."""
+    """A Source for a path, a URL, a ``Source``, bytes, a binary file object, a dict or list, or anything with ``to_dict()``."""
     if isinstance(given, Source):
         return given
+    if isinstance(given, str) and is_url(given):
+        return Source(name or shown_url(given), url=given)
     if isinstance(given, str | os.PathLike):
-        path = Path(given)
-        if not path.exists():
-            raise ReadError("no such file or directory", input=name or str(given))
-        return Source(name or str(given), path=path)
+        return _local(Path(given), name or str(given))
     if isinstance(given, bytes | bytearray | memoryview):
         return Source(name or "bytes", content=bytes(given))
     if hasattr(given, "read"):
@@ -160,3 +392,15 @@ def source_of(given: Any, name: str | None = None) -> Source:
     raise ReadError(
         f"can't read a {type(given).__name__}; give a path, bytes, a binary file, a dict or an object with to_dict()", input=name
     )
+
+
+def _local(path: Path, name: str) -> Source:
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a pipe (<(command)), a device
+            return Source(name, stream=path.open("rb"))
+    except FileNotFoundError:
+        raise ReadError("no such file or directory", input=name) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise ReadError(getattr(error, "strerror", None) or str(error), input=name) from error
+    return Source(name, path=path)
