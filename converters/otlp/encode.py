@@ -21,6 +21,7 @@ from ..conventions.semconv import SCHEMA_URL
 from ..errors import Report
 from ..model import Item, TraceHeader
 from ..registry import WriteOptions
+from .text import safe_text
 
 SCOPE: Final = "spanport"
 FLAGS: Final = 0x100  # "is_remote is known, and false", as the SDK sets it
@@ -47,7 +48,7 @@ def _text(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return safe_text(value)
     return value
 
 
@@ -77,6 +78,7 @@ def _fill(target: AnyValue, value: Any) -> None:
         for key, item in value.items():
             pair = target.kvlist_value.values.add()
             pair.key = _text(str(key))
+            pair.value.SetInParent()
             _fill(pair.value, item)
     elif value is not None:
         target.string_value = _text(str(value))
@@ -85,7 +87,8 @@ def _fill(target: AnyValue, value: Any) -> None:
 def _put(target: Any, attributes: Attributes) -> None:
     for key, value in attributes:
         pair = target.add()
-        pair.key = key
+        pair.key = _text(key)
+        pair.value.SetInParent()
         _fill(pair.value, value)
 
 
