@@ -1,7 +1,6 @@
-"""Model → OTLP: protobuf messages with the public opentelemetry-proto classes, and OTLP JSON Lines.
+"""Model → OTLP JSON Lines. The protobuf encoding is in `wire`.
 
-Repeated ``.add()`` and assignment, not keyword constructors: five times faster. Ids are bytes in protobuf and hex in JSON; 64-bit integers are
-strings in JSON. Values that OTLP can't hold are made safe here and counted: lone surrogates, integers beyond 64 bit, NaN.
+Ids are hex, 64-bit integers are strings. Values that OTLP can't hold are made safe: lone surrogates, integers beyond 64 bit, NaN.
 """
 
 from __future__ import annotations
@@ -11,9 +10,6 @@ from importlib.metadata import version
 from typing import Any, BinaryIO, Final
 
 import msgspec
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue
-from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 
 from ..conventions import GENERIC, flatten
 from ..conventions.flat import Attributes, FlatSpan, Profile
@@ -50,87 +46,6 @@ def _text(value: str) -> str:
     except UnicodeEncodeError:
         return safe_text(value)
     return value
-
-
-def _fill(target: AnyValue, value: Any) -> None:
-    if value.__class__ is str:
-        try:
-            target.string_value = value
-        except (ValueError, UnicodeEncodeError):
-            target.string_value = _text(value)
-    elif value.__class__ is bytes:
-        target.string_value = value.decode()
-    elif isinstance(value, bool):
-        target.bool_value = value
-    elif isinstance(value, int):
-        if value in _INT64:
-            target.int_value = value
-        else:
-            target.string_value = str(value)
-    elif isinstance(value, float):
-        target.double_value = value
-    elif isinstance(value, list | tuple):
-        target.array_value.SetInParent()
-        for item in value:
-            _fill(target.array_value.values.add(), item)
-    elif isinstance(value, dict):
-        target.kvlist_value.SetInParent()
-        for key, item in value.items():
-            pair = target.kvlist_value.values.add()
-            pair.key = _text(str(key))
-            pair.value.SetInParent()
-            _fill(pair.value, item)
-    elif value is not None:
-        target.string_value = _text(str(value))
-
-
-def _put(target: Any, attributes: Attributes) -> None:
-    for key, value in attributes:
-        pair = target.add()
-        pair.key = _text(key)
-        pair.value.SetInParent()
-        _fill(pair.value, value)
-
-
-def add_span(scope: ScopeSpans, span: FlatSpan) -> None:
-    """Append ``span`` to ``scope``."""
-    m = scope.spans.add()
-    m.trace_id = bytes.fromhex(span.trace_id)
-    m.span_id = bytes.fromhex(span.span_id)
-    if span.parent_id is not None:
-        m.parent_span_id = bytes.fromhex(span.parent_id)
-    m.name = _text(span.name)
-    m.kind = span.kind  # type: ignore[assignment]
-    m.start_time_unix_nano = max(span.start, 0)
-    m.end_time_unix_nano = max(span.end, 0)
-    m.flags = FLAGS
-    _put(m.attributes, span.attributes)
-    for event in span.events:
-        e = m.events.add()
-        e.time_unix_nano = max(event.time, 0)
-        e.name = _text(event.name)
-        _put(e.attributes, event.attributes)
-    for link in span.links:
-        x = m.links.add()
-        x.trace_id = bytes.fromhex(link.trace_id)
-        x.span_id = bytes.fromhex(link.span_id)
-        x.flags = FLAGS
-        _put(x.attributes, link.attributes)
-    if span.status:
-        m.status.code = span.status  # type: ignore[assignment]
-        if span.message:
-            m.status.message = _text(span.message)
-
-
-def open_request(request: ExportTraceServiceRequest, header: TraceHeader, profile: Profile) -> ScopeSpans:
-    """A ResourceSpans with one ScopeSpans for the trace ``header``, to `add_span` to."""
-    rs = request.resource_spans.add()
-    _put(rs.resource.attributes, resource_attributes(header))
-    scope = rs.scope_spans.add()
-    scope.scope.name = SCOPE
-    scope.scope.version = scope_version()
-    scope.schema_url = SCHEMA_URL[profile.dialect]
-    return scope
 
 
 # ------------------------------------------------------------------------------------------------------------ JSON
@@ -218,4 +133,4 @@ def write_json(items: Iterable[Item], out: BinaryIO, report: Report, options: Wr
         out.write(json_line(header, [flatten(s, profile) for s in spans], profile))
 
 
-__all__ = ["GENERIC", "add_span", "batched", "json_line", "json_span", "open_request", "resource_attributes", "write_json"]
+__all__ = ["GENERIC", "batched", "json_line", "json_span", "resource_attributes", "write_json"]
