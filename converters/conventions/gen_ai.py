@@ -7,46 +7,71 @@ backend drops them; a conversation id is never filled from anything else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from ..history import plain
-from ..model import AnySpan, Attempt, Message, ModelRequest, Part, Phase, Run, Score, Task, ToolCall, Usage
+from ..model import (
+    AnySpan,
+    Attempt,
+    GenericPart,
+    Message,
+    ModelRequest,
+    Part,
+    Phase,
+    Run,
+    Score,
+    Task,
+    ToolCall,
+    ToolCallPart,
+    ToolCallResponsePart,
+    Usage,
+)
 from . import semconv as k
 from .flat import CLIENT, INTERNAL, Attributes, FlatEvent, Profile
 
 _encode = msgspec.json.Encoder().encode
+_CARRIED: Final = (ToolCallPart, ToolCallResponsePart, GenericPart)  # hold JSON of the source, which may have white space to take out
 
 
 def _named(operation: str, name: str | None) -> str:
     return f"{operation} {name}" if name else operation
 
 
+def _run_operation(span: Run) -> str:
+    return "invoke_agent" if span.type in ("agent", "team") else "invoke_workflow"
+
+
 def operation(span: AnySpan) -> str | None:
     """``gen_ai.operation.name`` of the span, or None where no operation fits."""
-    if isinstance(span, Run):
-        return "invoke_agent" if span.type in ("agent", "team") else "invoke_workflow"
-    if isinstance(span, ModelRequest):
-        return span.operation
-    if isinstance(span, ToolCall):
+    kind = span.__class__
+    if kind is ToolCall:
         return "execute_tool"
-    if isinstance(span, Attempt):
-        return "invoke_agent" if span.agent is not None else None
-    return span.operation if isinstance(span, Phase) else None
+    if kind is ModelRequest or kind is Phase:
+        return span.operation  # type: ignore[union-attr]
+    if kind is Run:
+        return _run_operation(span)  # type: ignore[arg-type]
+    if kind is Attempt and span.agent is not None:  # type: ignore[union-attr]
+        return "invoke_agent"
+    return None
+
+
+_NAMES: Final[dict[type, Callable[[Any], str]]] = {
+    ModelRequest: lambda s: _named(s.operation, s.model),
+    ToolCall: lambda s: f"execute_tool {s.name}",
+    Run: lambda s: _named(_run_operation(s), s.name),
+    Attempt: lambda s: _named("invoke_agent", s.agent) if s.agent is not None else f"attempt {s.number}",
+    Task: lambda s: s.name or "task",
+    Phase: lambda s: s.name or "phase",
+}
 
 
 def name_and_kind(span: AnySpan) -> tuple[str, int]:
     """The span's name as the conventions want it, and its OTLP kind."""
-    if isinstance(span, ModelRequest):
-        return _named(span.operation, span.model), CLIENT
-    if isinstance(span, ToolCall):
-        return _named("execute_tool", span.name), INTERNAL
-    if isinstance(span, Run):
-        return _named("invoke_agent" if span.type in ("agent", "team") else "invoke_workflow", span.name), INTERNAL
-    if isinstance(span, Attempt):
-        return (_named("invoke_agent", span.agent) if span.agent is not None else f"attempt {span.number}"), INTERNAL
-    return span.name or ("task" if isinstance(span, Task) else "phase"), INTERNAL
+    kind = span.__class__
+    return _NAMES[kind](span), CLIENT if kind is ModelRequest else INTERNAL
 
 
 def messages_json(messages: Sequence[Message], carry: bool, output: bool = False, reason: str | None = None) -> bytes:
@@ -54,7 +79,8 @@ def messages_json(messages: Sequence[Message], carry: bool, output: bool = False
     sent: list[Message] = [m if carry else plain(m) for m in messages]
     if output:
         sent = [m if m.finish_reason is not None else msgspec.structs.replace(m, finish_reason=reason or "") for m in sent]
-    return msgspec.json.format(_encode(sent), indent=-1)
+    data = _encode(sent)
+    return msgspec.json.format(data, indent=-1) if any(p.__class__ in _CARRIED for m in sent for p in m.parts) else data
 
 
 def parts_json(parts: Sequence[Part]) -> bytes:
@@ -80,25 +106,29 @@ def attributes(span: AnySpan, out: Attributes, profile: Profile) -> None:
     """Add the ``gen_ai.*``, ``error.type``, ``session.id`` and ``user.id`` attributes of ``span``."""
     if (op := operation(span)) is not None:
         out.append((k.OPERATION, op))
-    if isinstance(span, ModelRequest):
-        _request(span, out, profile)
-    elif isinstance(span, ToolCall):
-        _tool(span, out)
-    elif isinstance(span, Run):
-        if span.name:
-            workflow = span.type in ("workflow", "benchmark")
-            out.append((k.WORKFLOW_NAME if workflow and profile.dialect == "1.41" else k.AGENT_NAME, span.name))
-        if span.agent_id is not None:
-            out.append((k.AGENT_ID, span.agent_id))
-        if span.user_id is not None:
-            out.append((k.USER_ID, span.user_id))
-    elif isinstance(span, Attempt) and span.agent:
-        out.append((k.AGENT_NAME, span.agent))
-    if not isinstance(span, Task) and span.conversation_id is not None:
-        out.append((k.CONVERSATION_ID, span.conversation_id))
-        out.append((k.SESSION_ID, span.conversation_id))
+    kind = span.__class__
+    if kind is not Phase:
+        _ADD[kind](span, out, profile)
+    if kind is not Task and (conversation := span.conversation_id) is not None:  # type: ignore[union-attr]
+        out.append((k.CONVERSATION_ID, conversation))
+        out.append((k.SESSION_ID, conversation))
     if span.error is not None or span.status == "error":
         out.append((k.ERROR_TYPE, (span.error and span.error.type) or "_OTHER"))
+
+
+def _run(span: Run, out: Attributes, profile: Profile) -> None:
+    if span.name:
+        workflow = span.type in ("workflow", "benchmark")
+        out.append((k.WORKFLOW_NAME if workflow and profile.dialect == "1.41" else k.AGENT_NAME, span.name))
+    if span.agent_id is not None:
+        out.append((k.AGENT_ID, span.agent_id))
+    if span.user_id is not None:
+        out.append((k.USER_ID, span.user_id))
+
+
+def _attempt(span: Attempt, out: Attributes, profile: Profile) -> None:
+    if span.agent:
+        out.append((k.AGENT_NAME, span.agent))
 
 
 def _request(span: ModelRequest, out: Attributes, profile: Profile) -> None:
@@ -131,7 +161,7 @@ def _request(span: ModelRequest, out: Attributes, profile: Profile) -> None:
         out.append((k.OUTPUT_MESSAGES, messages_json(span.output_messages, profile.carry, True, reason)))
 
 
-def _tool(span: ToolCall, out: Attributes) -> None:
+def _tool(span: ToolCall, out: Attributes, profile: Profile) -> None:
     out.append((k.TOOL_NAME, span.name))
     if span.call_id is not None:
         out.append((k.TOOL_CALL_ID, span.call_id))
@@ -145,6 +175,15 @@ def _tool(span: ToolCall, out: Attributes) -> None:
         out.append((k.TOOL_ARGUMENTS, msgspec.json.format(bytes(span.arguments), indent=-1)))
     if span.result:
         out.append((k.TOOL_RESULT, msgspec.json.format(bytes(span.result), indent=-1)))
+
+
+_ADD: Final[dict[type, Callable[[Any, Attributes, Profile], None]]] = {
+    Run: _run,
+    Task: lambda span, out, profile: None,
+    Attempt: _attempt,
+    ModelRequest: _request,
+    ToolCall: _tool,
+}
 
 
 def evaluation(score: Score, time: int) -> FlatEvent:

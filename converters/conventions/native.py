@@ -5,12 +5,13 @@ With ``carry``, ``spanport.source`` holds the untyped fields of the record too, 
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 
 from ..jsonio import minify
-from ..model import AnySpan, Artifact, Attempt, Event, Link, ModelRequest, Phase, Run, Task, ToolCall, Usage, kind_of
+from ..model import AnySpan, Artifact, Attempt, Event, Link, ModelRequest, Phase, Run, Task, ToolCall, Usage
 from .flat import Attributes, FlatEvent, FlatLink, Profile
 
 KIND: Final = "spanport.kind"
@@ -45,12 +46,13 @@ _PLAIN: Final[dict[type, tuple[tuple[str, str], ...]]] = {
         ("retry", "spanport.retry"),
     ),
 }
+_ZERO: Final = ("number", "index")  # a 0 here says something
 USAGE: Final = tuple((name, f"spanport.usage.{name}") for name in Usage.__struct_fields__)
 
 
 def attributes(span: AnySpan, out: Attributes, profile: Profile) -> None:
     """Add the ``spanport.*`` attributes of ``span``, and those that its reader gave it."""
-    out.append((KIND, kind_of(span)))
+    out.append((KIND, span.__struct_config__.tag))
     out.append(("spanport.key", span.key))
     out.append(("spanport.clock", span.clock))
     if span.uncertainty:
@@ -65,26 +67,46 @@ def attributes(span: AnySpan, out: Attributes, profile: Profile) -> None:
         out.append(("spanport.reused", True))
     for field, name in _PLAIN[span.__class__]:
         value = getattr(span, field)
-        if value is not None and value is not False and (value != 0 or field in ("number", "index")):
+        if value is not None and (value or field in _ZERO):
             out.append((name, value))
-    if isinstance(span, Run | Task | Attempt) and span.usage is not None:
+    if (more := _MORE.get(span.__class__)) is not None:
+        more(span, out)
+    if span.attributes:
+        out.extend(span.attributes.items())
+    if profile.carry and span.source:
+        out.append(("spanport.source", minify(msgspec.Raw(_encode(span.source)))))
+
+
+def _rollup(span: Run | Task | Attempt, out: Attributes) -> None:
+    """Roll-ups have names of their own, so that no backend adds them to the requests'."""
+    if span.usage is not None:
         for field, name in USAGE:
             if (count := getattr(span.usage, field)) is not None:
                 out.append((name, count))
-    if isinstance(span, ModelRequest):
-        if span.history is not None:
-            out.append(("spanport.history.base", span.history.base))
-            out.append(("spanport.history.count", span.history.count))
-            out.append(("spanport.history.hash", span.history.hash))
-        if span.usage is not None and span.usage.cost is not None:
-            out.append(("spanport.cost_usd", span.usage.cost))
-    elif isinstance(span, Task) and span.expected:
+
+
+def _task(span: Task, out: Attributes) -> None:
+    _rollup(span, out)
+    if span.expected:
         out.append(("spanport.task.expected", minify(span.expected)))
-    elif isinstance(span, Attempt) and span.messages:
+
+
+def _attempt(span: Attempt, out: Attributes) -> None:
+    _rollup(span, out)
+    if span.messages:
         out.append(("spanport.messages", minify(msgspec.Raw(_encode(span.messages)))))
-    out.extend(span.attributes.items())
-    if profile.carry and span.source:
-        out.append(("spanport.source", minify(msgspec.Raw(_encode(span.source)))))
+
+
+def _request(span: ModelRequest, out: Attributes) -> None:
+    if span.history is not None:
+        out.append(("spanport.history.base", span.history.base))
+        out.append(("spanport.history.count", span.history.count))
+        out.append(("spanport.history.hash", span.history.hash))
+    if span.usage is not None and span.usage.cost is not None:
+        out.append(("spanport.cost_usd", span.usage.cost))
+
+
+_MORE: Final[dict[type, Callable[[Any, Attributes], None]]] = {Run: _rollup, Task: _task, Attempt: _attempt, ModelRequest: _request}
 
 
 def event(given: Event, time: int, profile: Profile) -> FlatEvent:

@@ -17,19 +17,20 @@ JSON: Final = "application/json"
 TEXT: Final = "text/plain"
 
 
+_PHASES: Final = {"verify": "EVALUATOR", "retrieval": "RETRIEVER"}
+
+
 def span_kind(span: AnySpan) -> str:
     """``openinference.span.kind``."""
-    if isinstance(span, ModelRequest):
-        return "EMBEDDING" if span.operation == "embeddings" else "LLM"
-    if isinstance(span, ToolCall):
+    kind = span.__class__
+    if kind is ToolCall:
         return "TOOL"
-    if isinstance(span, Run):
-        return "AGENT" if span.type in ("agent", "team") else "CHAIN"
-    if isinstance(span, Attempt) and span.agent is not None:
-        return "AGENT"
-    if isinstance(span, Phase):
-        return {"verify": "EVALUATOR", "retrieval": "RETRIEVER"}.get(span.type or "", "CHAIN")
-    return "CHAIN"
+    if kind is ModelRequest:
+        return "EMBEDDING" if span.operation == "embeddings" else "LLM"  # type: ignore[union-attr]
+    if kind is Phase:
+        return _PHASES.get(span.type or "", "CHAIN")  # type: ignore[union-attr]
+    agent = span.type in ("agent", "team") if isinstance(span, Run) else isinstance(span, Attempt) and span.agent is not None
+    return "AGENT" if agent else "CHAIN"
 
 
 def _content(value: Raw, key: str, mime_key: str, out: Attributes) -> None:
@@ -41,7 +42,7 @@ def _content(value: Raw, key: str, mime_key: str, out: Attributes) -> None:
 def attributes(span: AnySpan, out: Attributes) -> None:
     """Add the OpenInference attributes of ``span``."""
     out.append((k.SPAN_KIND, span_kind(span)))
-    if isinstance(span, ModelRequest | ToolCall):
+    if isinstance(span, (ModelRequest, ToolCall)):
         return
     if span.input:
         _content(span.input, k.INPUT_VALUE, k.INPUT_MIME_TYPE, out)
