@@ -20,7 +20,7 @@ from .errors import ReadError, Report, UsageError
 from .model import Item
 from .source import HEAD, Source
 
-BUILTIN = ("runartifacts", "agno", "agentcompass", "atif", "otlp", "spanjson")
+BUILTIN = ("runartifacts", "agno", "agentcompass", "atif", "chat", "otlp", "spanjson")
 """Folders of `spanport.converters` that hold formats, in the order in which they are listed."""
 
 Shape = Literal["directory", "object", "array", "lines", "sse", "sqlite", "empty", "binary", "other"]
@@ -92,11 +92,13 @@ class Format:
     folder: bool = False
 
     def read(self, source: Source, report: Report, options: ReadOptions | None = None) -> Iterator[Item]:
-        """Items of ``source``; ReadError when it is not of this format at all."""
+        """Items of ``source``, their artifacts found; ReadError when it is not of this format at all."""
         if self.reader is None:
             raise UsageError(f"{self.name} can't be read")
         read: Reader = load(self.reader)
-        return _told(read(source, report, options or ReadOptions()), source, report)
+        from .stages.artifacts import find
+
+        return _told(find(read(source, report, options or ReadOptions())), source, report)
 
     def write(self, items: Iterable[Item], out: BinaryIO, report: Report, options: WriteOptions | None = None) -> None:
         """Write ``items`` to the binary file ``out``."""
