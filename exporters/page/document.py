@@ -1,0 +1,96 @@
+"""The HTML file: head with the content security policy, style, blocks of data, script. Nothing of a record stands in it as HTML: records
+are only in the blocks, which are compressed and written in an alphabet without ``<``, ``&`` and quotes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import PurePath
+from typing import Any, BinaryIO, Final
+
+from ...converters.errors import Report
+from ...converters.model import Trace
+from .pack import Packed, block, encode, pack
+
+STYLE: Final = "page.css"
+SCRIPTS: Final = ("data.js", "model.js", "tree.js", "panel.js", "app.js")
+"""In this order; each is a plain script that sees the names of those before it."""
+
+MOST_NOTICES: Final = 200
+
+
+def part(name: str) -> str:
+    """One of the page's own files."""
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
+def source_hash(text: str) -> str:
+    """``text`` (what stands between the tags) as a source of a content security policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def policy(style: str, scripts: Sequence[str]) -> str:
+    """Nothing may be loaded or run but the page's own style and scripts, told by their hashes, and images that are in the records."""
+    return (
+        f"default-src 'none'; script-src {' '.join(map(source_hash, scripts))}; style-src {source_hash(style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def element(name: str, data: bytes) -> bytes:
+    """A block of data that the page's script finds by ``name``."""
+    return b'<script type="application/json" id="%s">"%s"</script>\n' % (name.encode(), data)
+
+
+def notices(reports: Iterable[Report]) -> list[list[Any]]:
+    """What the readers had to say, as [severity, text, input]: no more than MOST_NOTICES, and the last one says how many more there are."""
+    told = [
+        [n.severity, str(n).removeprefix(f"{n.input}: ") if n.input else str(n), PurePath(n.input or "").name]
+        for r in reports
+        for n in r.notices
+        if n.severity != "info"
+    ]
+    more = sum(r.warnings for r in reports) - len(told[:MOST_NOTICES])
+    return told[:MOST_NOTICES] + ([["warning", f"{more:,} more are not listed here", ""]] if more > 0 else [])
+
+
+def write(
+    traces: Iterable[tuple[Trace, str] | Trace],
+    out: BinaryIO,
+    *,
+    reports: Sequence[Report] = (),
+    carry: bool = False,
+    redacted: Callable[[], int] | None = None,
+) -> int:
+    """Write the page for ``traces`` (each with the name of its input, if there is one) to the binary file ``out``, one trace at a time, and return
+    how many there were. ``reports`` and ``redacted`` (the number of values that a redaction took out so far) are asked when the last trace
+    is written. ``carry``: with the fields of the record that have no typed home."""
+    style, scripts = part(STYLE), [part(name) for name in SCRIPTS]
+    head, rest = part("page.html").split("<!-- style -->")
+    body, tail = rest.split("<!-- data -->")
+    out.write(head.replace("POLICY", policy(style, scripts)).encode())
+    out.write(f"<style>{style}</style>{body}".encode())
+    runs: list[dict[str, Any]] = []
+    for given in traces:
+        trace, name = given if isinstance(given, tuple) else (given, "")
+        packed: Packed = pack(trace, carry)
+        out.write(element(f"i{len(runs)}", packed.index))
+        for number, chunk in enumerate(packed.chunks):
+            out.write(element(f"c{len(runs)}-{number}", chunk))
+        runs.append({**packed.facts, "input": PurePath(name).name or name})
+    page = {
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "runs": runs,
+        "notices": notices(reports),
+        "redacted": redacted() if redacted is not None else None,
+        "carry": carry,
+    }
+    out.write(element("page", block(encode(page))))
+    for script in scripts:
+        out.write(f"<script>{script}</script>\n".encode())
+    out.write(tail.encode())
+    return len(runs)
