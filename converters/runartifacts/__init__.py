@@ -3,11 +3,15 @@
 from ..registry import Format, Match, Probe
 
 _KEYS = frozenset({"task_id", "messages", "tool_calls", "tool_results", "steps_taken"})
+_FIRST = frozenset({"task_id", "task", "messages", "provider"})
 
 
 def _detect(look: Probe) -> Match | None:
-    if look.shape in ("object", "lines") and len(_KEYS & look.keys) >= 3:
-        return Match(90, "has task_id, messages, tool_calls and tool_results")
+    if look.shape in ("object", "lines"):
+        if len(_KEYS & look.keys) >= 3:
+            return Match(90, "has task_id, messages, tool_calls and tool_results")
+        if look.keys >= _FIRST:  # all that the head of a large file, or one that breaks off, has
+            return Match(80, "begins with task_id, task, provider and messages")
     return None
 
 
