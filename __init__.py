@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .converters.api import detect, read, stream, write
+    from .converters.artifacts import get_artifact, list_artifacts
     from .converters.errors import ReadError, Report, SpanportError
     from .converters.model import Attempt, ModelRequest, Phase, Run, Span, Task, ToolCall, Trace, TraceHeader
 
 _HOMES = {
+    "converters.artifacts": ("get_artifact", "list_artifacts"),
     "converters.api": ("detect", "read", "stream", "write"),
     "converters.errors": ("ReadError", "Report", "SpanportError"),
     "converters.model": ("Attempt", "ModelRequest", "Phase", "Run", "Span", "Task", "ToolCall", "Trace", "TraceHeader"),
@@ -32,6 +34,8 @@ __all__ = [
     "Trace",
     "TraceHeader",
     "detect",
+    "get_artifact",
+    "list_artifacts",
     "read",
     "stream",
     "write",

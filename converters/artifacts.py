@@ -102,7 +102,11 @@ class Index:
             if found is None:
                 above = spans.get(attempt.parent_id or "") if attempt is not None else None
                 if attempt is not None:
-                    found = (attempt.id, f"attempt {attempt.key}" + (f" of {above.name}" if above is not None and above.name else ""), False)
+                    found = (
+                        attempt.id,
+                        f"attempt {attempt.key}" + (f" of {above.name}" if above is not None and above.name else ""),
+                        False,
+                    )
                 else:
                     found = (trace.header.id, (run.name if isinstance(run, Run) else "") or trace.header.name or "the run", False)
             if attempt is None:
@@ -241,7 +245,11 @@ def _filled(known: Artifact, told: Artifact) -> Artifact:
     if not known.payload and told.payload:
         changes["payload"] = told.payload
     for field in ("created_at", "id"):
-        if field in told.source and field not in known.source and (field != "created_at" or known.created is None or known.created == told.created):
+        if (
+            field in told.source
+            and field not in known.source
+            and (field != "created_at" or known.created is None or known.created == told.created)
+        ):
             changes["source"] = {**known.source, **changes.get("source", {}), field: told.source[field]}
     return msgspec.structs.replace(known, **changes) if changes else known
 
@@ -261,9 +269,8 @@ def _next(known: Artifact, new: Artifact) -> Artifact:
 
 
 # ------------------------------------------------------------------------------------------------ the two operations
-def index(traces: Iterable[Trace]) -> Index:
-    """The artifacts of ``traces`` (as `spanport.read` gives them) by thread."""
-    return Index(traces)
+def _indexed(given: Index | Iterable[Trace]) -> Index:
+    return given if isinstance(given, Index) else Index(given)
 
 
 def line(entry: Entry) -> str:
@@ -274,17 +281,22 @@ def line(entry: Entry) -> str:
     return f"{head} — {_BREAKS.sub(' ', a.title)}" if a.title else head
 
 
-def list_artifacts(index: Index, thread: str | None = None, *, artifact_type: str | None = None, limit: int | None = None) -> str:
-    """The listing of a thread, newest first, or the message that there are none (also when none is of the type)."""
-    return "\n".join(map(line, index.entries(thread, type=artifact_type, limit=limit))) or EMPTY
+def list_artifacts(
+    traces: Index | Iterable[Trace], thread: str | None = None, *, artifact_type: str | None = None, limit: int | None = None
+) -> str:
+    """The listing of a thread, newest first, or the message that there are none (also when none is of the type).
+
+    ``traces``: as `spanport.read` gives them, or an `Index` of them (for more than one question). Without ``thread`` the only one;
+    UsageError says which there are."""
+    return "\n".join(map(line, _indexed(traces).entries(thread, type=artifact_type, limit=limit))) or EMPTY
 
 
-def get_artifact(index: Index, artifact_id: int | str, thread: str | None = None, *, store: Path | None = None) -> str:
+def get_artifact(traces: Index | Iterable[Trace], artifact_id: int | str, thread: str | None = None, *, store: Path | None = None) -> str:
     """The artifact as JSON with its metadata, or the message that it is not in this conversation (whether or not another has it).
 
     ``store``: the folder of payloads that lie beside the record. `PayloadMissing` when the artifact is known but not what it holds."""
     wanted = str(artifact_id).removeprefix("#")
-    entries = index.thread(thread).entries
+    entries = _indexed(traces).thread(thread).entries
     entry = entries.get(wanted) or next((e for e in entries.values() if str(e.number) == wanted), None)
     if entry is None:
         return f"artifact #{wanted} not found in this conversation"
@@ -326,7 +338,6 @@ __all__ = [
     "PayloadMissing",
     "Thread",
     "get_artifact",
-    "index",
     "iso",
     "line",
     "list_artifacts",

@@ -20,6 +20,8 @@ def _detect(look: Probe) -> Match | None:
         if b"artifactUpdate" in look.head or b"artifact-update" in look.head:
             return Match(60, "events of an A2A task")
         return Match(30, "message events") if names == {b"message"} else None
+    if look.shape == "object" and (keys in ({"content", "isError"}, {"contents"}) or {"content", "isError", "structuredContent"} == keys):
+        return Match(10, "an MCP result")  # so that the reader can say what it is
     if keys & _OTHERS and not (look.shape in ("lines", "array") and "kind" in keys and "contextId" in keys):
         return None
     if look.shape in ("object", "lines") and "messages" in keys:

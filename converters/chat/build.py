@@ -84,7 +84,9 @@ def _words(said: Said) -> str | None:
 class Conversation:
     """Feed it with `say`, `turn`, `artifact` …; each gives the spans that are complete. `close` gives the rest."""
 
-    def __init__(self, header: TraceHeader, report: Report, *, thread: str | None, rows: Iterable[tuple[Artifact, str | None]] = ()) -> None:
+    def __init__(
+        self, header: TraceHeader, report: Report, *, thread: str | None, rows: Iterable[tuple[Artifact, str | None]] = ()
+    ) -> None:
         self.header, self.report, self.thread = header, report, thread
         self.run_source: dict[str, Raw] = {}
         self.agent = ""
@@ -175,8 +177,8 @@ class Conversation:
         self._open = []
         start, end = turn.start, turn.end
         clock: Clock = "derived"
-        if start is None:
-            start = end = self._now
+        if start is None or start == end:  # one time, or none: how long the turn took is not known
+            start = end = start if start is not None else self._now
             clock = "synthetic"
         yield Phase(
             id=turn.id,
@@ -296,9 +298,7 @@ class Conversation:
             name = call.id or "call"
             key = name if count == 1 and call.id else f"{name}#{count}"
             made = self._by_call.pop(call.id, []) if call.id is not None else []
-            self._open.append(
-                _Open(call, key, span, end, "derived" if said.time is not None else "synthetic", made)
-            )
+            self._open.append(_Open(call, key, span, end, "derived" if said.time is not None else "synthetic", made))
 
     def _answer(self, result: Result, time: int | None, stated: bool) -> Iterator[AnySpan]:
         turn = self._in_turn()
@@ -309,7 +309,14 @@ class Conversation:
             call = Call(name=result.name or "", id=result.call_id)
             count = self._calls[result.call_id or ""] = self._calls.get(result.call_id or "", 0) + 1
             made = self._by_call.pop(result.call_id, []) if result.call_id is not None else []
-            found = _Open(call, f"{result.call_id or 'call'}#{count}" if count > 1 or not result.call_id else result.call_id, None, time, "synthetic", made)
+            found = _Open(
+                call,
+                f"{result.call_id or 'call'}#{count}" if count > 1 or not result.call_id else result.call_id,
+                None,
+                time,
+                "synthetic",
+                made,
+            )
         else:
             self._open.remove(found)
         self._new.append(Message(role="tool", parts=[response_part(result)], name=result.name))
@@ -317,12 +324,13 @@ class Conversation:
 
     def _call_span(self, turn: _Turn, o: _Open, result: Result | None, end: int | None) -> ToolCall:
         artifacts = self._dressed([*o.artifacts, *(result.artifacts if result is not None else [])], turn)
-        for artifact in artifacts:
-            self._see(artifact.created)
+        made = [a.created for a in artifacts if a.created is not None]
+        for time in made:
+            self._see(time)
         clock: Clock = o.clock if end is not None else "synthetic"
-        start = o.start if o.start is not None else end if end is not None else self._now
+        start = o.start if o.clock != "synthetic" else end if end is not None else max(made) if made else o.start
         if result is not None and end is None:  # the answer has no time of its own: not before what is known of the call
-            known = [t for t in (start, *(a.created for a in artifacts)) if t is not None]
+            known = [t for t in (start, *made) if t is not None]
             end = max(known) if known else None
         if start is not None and end is not None:
             end = max(start, end)
@@ -386,7 +394,9 @@ class Conversation:
         for a in artifacts:
             if a.thread is None or (a.turn is None and turn is not None):
                 a = msgspec.structs.replace(
-                    a, thread=a.thread if a.thread is not None else self.thread, turn=a.turn if a.turn is not None or turn is None else turn.number
+                    a,
+                    thread=a.thread if a.thread is not None else self.thread,
+                    turn=a.turn if a.turn is not None or turn is None else turn.number,
                 )
             found.append(a)
         return found
@@ -399,7 +409,9 @@ class Conversation:
             self._in_turn()
         yield from self._give(self._end_turn())
         left = [
-            msgspec.structs.replace(a, source={"tool_call_id": raw(call), **a.source}) for call, group in self._by_call.items() for a in group
+            msgspec.structs.replace(a, source={"tool_call_id": raw(call), **a.source})
+            for call, group in self._by_call.items()
+            for a in group
         ]
         left += [a for group in self._by_turn.values() for a in group] + self._loose
         for a in left:

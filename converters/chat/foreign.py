@@ -131,6 +131,7 @@ def _stored(name: str, version: str, versions: dict[tuple[str, str], dict[str, R
     scope = {"scope": raw("user")} if name.startswith("user:") else {}
     return Artifact(
         id=name,
+        title=name,
         version=version,
         operation="create" if version == "0" else "update",
         uri=text(known.get("canonicalUri", ABSENT)),
@@ -215,7 +216,10 @@ class A2AArtifact:
             payload = parts[0]["data"]
         elif parts:
             payload = Raw(b"[" + b",".join(bytes(p) for p in self.parts) + b"]")
-        mime = next((m for p in parts if (m := text(p.get("mediaType", ABSENT)) or text(fields(p.get("file", ABSENT)).get("mimeType", ABSENT)))), None)
+        mime = next(
+            (m for p in parts if (m := text(p.get("mediaType", ABSENT)) or text(fields(p.get("file", ABSENT)).get("mimeType", ABSENT)))),
+            None,
+        )
         source: dict[str, Raw] = {"taskId": raw(self.task)} if self.task is not None else {}
         return Artifact(
             id=word(f.pop("artifactId", ABSENT)) or "",
@@ -240,5 +244,3 @@ def a2a_message(f: dict[str, Raw]) -> Said:
             put_content(part, said)
     said.source = {k: v for k, v in f.items() if k not in ("role", "parts", "kind")}
     return said
-
-

@@ -129,7 +129,7 @@ def _one(f: dict[str, Raw], report: Report) -> Iterator[Item]:
     if any(True for entry in stream for _ in foreign.a2a_items(entry)):
         yield from _a2a(stream, report)
         return
-    hint = "MCP results are read inside the tool calls of a run" if {"call", "content", "contents"} & f.keys() else None
+    hint = "an MCP result is read where it stands: in the tool calls of a run" if {"content", "contents"} & f.keys() else None
     raise ReadError(_NOTHING, input=report.input, hint=hint)
 
 
@@ -326,8 +326,8 @@ def _a2a(stream: list[Raw], report: Report) -> Iterator[Item]:
             elif kind == "message":
                 said.append(foreign.a2a_message(f))
     for context, (said, made) in found.items():
-        key = context or next((t for t, _ in made if t is not None), None)
-        header = header_of("a2a", "chat", key, stream)
+        named = context or next((t for t, _ in made if t is not None), None)
+        header = header_of("a2a", "chat", named, stream)
         yield header
         talk = Conversation(header, report, thread=context)
         for one in said:

@@ -42,12 +42,11 @@ _COMMANDS: Final = {"create": "create", "update": "update", "rewrite": "rewrite"
 
 
 class _State:
-    """What is remembered: who made which artifact, and the turn of each conversation."""
+    """What is remembered: who made which artifact, and how many user messages each conversation has."""
 
     def __init__(self) -> None:
         self.makers: dict[tuple[str, str], tuple[str, str]] = {}
-        self.turns: dict[str, int] = {}
-        self.last: dict[str, str] = {}
+        self.turns: dict[tuple[str, str | None], tuple[int, str]] = {}
 
     def made(self, scope: str, id: str, span: Span) -> None:
         key = (scope, id)
@@ -58,21 +57,27 @@ class _State:
 
     def asked(self, request: ModelRequest) -> None:
         """Count the user messages of a conversation: its turn."""
-        scope = _scope(request)
-        users = sum(
-            m.role == "user" and not all(isinstance(p, ToolCallResponsePart) for p in m.parts) for m in request.input_messages
-        )
-        before = self.turns.get(scope, 0)
-        if request.history is not None or self.last.get(scope) == request.trace_id:
-            turn = before + users if request.history is not None else max(before, users)
+        users = 0
+        for m in request.input_messages:
+            if m.role == "user" and not (m.parts and all(p.__class__ is ToolCallResponsePart for p in m.parts)):
+                users += 1
+        key = (_scope(request), request.agent)
+        before, trace = self.turns.get(key, (0, request.trace_id))
+        if request.history is not None:
+            users += before
+        elif trace == request.trace_id:
+            users = max(before, users)
         else:  # another trace of the same conversation: its first request holds the messages before it, or leaves them out
-            turn = max(before + 1, users) if before else users
-        if users or turn != before:
+            users = max(before + 1, users)
+        if users != before or trace != request.trace_id:
+            self.turns.pop(key, None)
+            self.turns[key] = (users, request.trace_id)
             if len(self.turns) > KNOWN:
-                self.turns.clear()
-                self.last.clear()
-            self.turns[scope] = turn
-        self.last[scope] = request.trace_id
+                del self.turns[next(iter(self.turns))]
+
+    def turn(self, span: ToolCall | ModelRequest) -> int | None:
+        """The turn that ``span`` stands in: how many user messages its conversation has so far."""
+        return self.turns.get((_scope(span), span.agent), (0, ""))[0] or None
 
 
 def _scope(span: ToolCall | ModelRequest) -> str:
@@ -85,9 +90,9 @@ def find(items: Iterable[Item]) -> Iterator[Item]:
     state = _State()
     for item in items:
         if item.__class__ is ToolCall:
-            item = _call(item, state)  # type: ignore[arg-type]
+            item = _call(item, state)
         elif item.__class__ is ModelRequest:
-            item = _request(item, state)  # type: ignore[arg-type]
+            item = _request(item, state)
         elif item.__class__ is not TraceHeader and item.artifacts:  # type: ignore[union-attr]
             for a in item.artifacts:  # type: ignore[union-attr]
                 state.made(a.thread or getattr(item, "conversation_id", None) or "", a.id, item)  # type: ignore[arg-type]
@@ -107,7 +112,7 @@ def _call(span: ToolCall, state: _State) -> ToolCall:
         found = _found(span)
         if found:
             known = {(a.id, a.version) for a in span.artifacts} | {(a.id, None) for a in span.artifacts}
-            turn = state.turns.get(_scope(span))
+            turn = state.turn(span)
             new = [
                 msgspec.structs.replace(a, thread=a.thread or span.conversation_id, turn=a.turn if a.turn is not None else turn)
                 for a in found
@@ -165,7 +170,7 @@ def _found(span: ToolCall) -> list[Artifact]:
     if not span.result:
         return []
     data = bytes(span.result)
-    if not any(mark in data for mark in _MARKS):
+    if (b"rtifact" not in data and b"resource" not in data) or not any(mark in data for mark in _MARKS):
         return []
     found: dict[str, Artifact] = {}
     _walk(span.result, found, 0)
@@ -286,7 +291,9 @@ def _resource(f: dict[str, Raw]) -> Artifact | None:
         payload = inner(words) if mime is not None and mime.partition(";")[0].endswith("json") else f["text"]
     else:
         payload = Raw(msgspec.json.encode({"blob": f["blob"]})) if "blob" in f else ABSENT
-    return Artifact(id=uri, type="resource", title=text(f.get("title", ABSENT)), uri=uri, mime_type=mime, payload=payload, found_in="tool_result")
+    return Artifact(
+        id=uri, type="resource", title=text(f.get("title", ABSENT)), uri=uri, mime_type=mime, payload=payload, found_in="tool_result"
+    )
 
 
 def _parts(f: dict[str, Raw]) -> Artifact | None:
@@ -321,6 +328,8 @@ def _request(span: ModelRequest, state: _State) -> ModelRequest:
         for part in message.parts:
             if isinstance(part, TextPart) and "<antArtifact" in part.content:
                 new.extend(_tags(part.content, span, state))
+    if not new and not span.artifacts:
+        return span
     known = {a.id for a in span.artifacts}
     new = [a for a in new if a.id not in known]
     if new:
@@ -342,7 +351,7 @@ def _tags(words: str, span: ModelRequest, state: _State) -> Iterator[Artifact]:
             id=id,
             type=named.pop("type", None),
             title=named.pop("title", None),
-            turn=state.turns.get(_scope(span)),
+            turn=state.turn(span),
             thread=span.conversation_id,
             operation="rewrite" if again else "create",
             payload=raw(hit[2]),
