@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..converters.conventions.gen_ai import name_and_kind
-from ..converters.model import AnySpan, ModelRequest, Trace, kind_of
+from ..converters.model import AnySpan, Artifact, ModelRequest, Trace, kind_of
 
 _WORDS = {"model_request": "request", "tool_call": "tool"}
 
@@ -37,6 +37,13 @@ def tree(trace: Trace) -> Iterator[tuple[int, AnySpan]]:
         stack.extend((depth + 1, s) for s in reversed(below.get(span.id, [])))
 
 
+def artifact_line(artifact: Artifact) -> str:
+    """``artifact #502 chart — Title``, on one line."""
+    kind = artifact.type or artifact.mime_type
+    words = [f"artifact #{artifact.id}", *([kind] if kind else []), *([f"— {artifact.title}"] if artifact.title else [])]
+    return "".join(c if c.isprintable() else " " for c in " ".join(words))[:200]
+
+
 def lines(trace: Trace) -> Iterator[str]:
     """The tree, one line a span: kind, name, duration, status, tokens."""
     yield f"trace {trace.header.id} · {trace.header.family} · {len(trace.spans)} spans"
@@ -55,3 +62,5 @@ def lines(trace: Trace) -> Iterator[str]:
         if span.error is not None and span.error.message:
             parts.append(span.error.message.split("\n", 1)[0][:100])
         yield "  ".join(parts)
+        for artifact in span.artifacts:
+            yield f"{'  ' * (depth + 1)}{artifact_line(artifact)}"
