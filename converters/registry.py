@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol
 
 from .errors import ReadError, Report, UsageError
@@ -49,14 +50,15 @@ class WriteOptions:
 
 @dataclass(frozen=True)
 class Probe:
-    """What recognition may look at: the shape of the input, the names in a directory, the head of a file, the top-level keys of
-    its first JSON object (of the first element, if it is an array)."""
+    """What recognition may look at: the shape of the input, the names in a directory (and its ``path``, to look whether a fixed name lies one
+    folder down), the head of a file, the top-level keys of its first JSON object (of the first element, if it is an array)."""
 
     name: str
     shape: Shape
     head: bytes = b""
     keys: frozenset[str] = frozenset()
     entries: frozenset[str] = frozenset()
+    path: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def probe(source: Source) -> Probe:
     if source.is_dir:
         assert source.path is not None
         try:
-            return Probe(source.name, "directory", entries=frozenset(os.listdir(source.path)))
+            return Probe(source.name, "directory", entries=frozenset(os.listdir(source.path)), path=source.path)
         except OSError as error:
             raise ReadError(error.strerror or str(error), input=source.name) from error
     head = source.head(HEAD)
