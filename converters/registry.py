@@ -38,6 +38,8 @@ class ReadOptions:
     follow: bool = False
     media: bool = False
     trace_per: Literal["run", "task", "attempt"] = "run"
+    artifact_store: str | None = None
+    """A folder for payloads of artifacts of more than `stages.payloads.LARGE` bytes; spans then hold size, SHA-256 and reference."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,13 @@ class Format:
         read: Reader = load(self.reader)
         from .stages.artifacts import find
 
-        return _told(find(read(source, report, options or ReadOptions())), source, report)
+        options = options or ReadOptions()
+        items = find(read(source, report, options))
+        if options.artifact_store is not None:
+            from .stages.payloads import spill
+
+            items = spill(items, Path(options.artifact_store))
+        return _told(items, source, report)
 
     def write(self, items: Iterable[Item], out: BinaryIO, report: Report, options: WriteOptions | None = None) -> None:
         """Write ``items`` to the binary file ``out``."""
