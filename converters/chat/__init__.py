@@ -9,6 +9,8 @@ from ..registry import Format, Match, Probe
 # Keys that say that an object with messages is a run record of another format (or of a product with one of its own).
 _OTHERS = frozenset({"run_id", "task_id", "tool_results", "schema_version", "steps", "runs", "trajectory", "kind", "resourceSpans"})
 _EVENT = re.compile(rb"^event:[ ]?(turn_start|tool_call|tool_result|artifact|message)\r?$", re.MULTILINE)
+_LIST = re.compile(rb'"messages"\s*:\s*\[')
+_ROWS = re.compile(rb'"artifacts"\s*:\s*\[\s*\{')
 
 
 def _detect(look: Probe) -> Match | None:
@@ -24,7 +26,7 @@ def _detect(look: Probe) -> Match | None:
         return Match(10, "an MCP result")  # so that the reader can say what it is
     if keys & _OTHERS and not (look.shape in ("lines", "array") and "kind" in keys and "contextId" in keys):
         return None
-    if look.shape in ("object", "lines") and "messages" in keys:
+    if look.shape in ("object", "lines") and "messages" in keys and (not look.head or _LIST.search(look.head)):
         return Match(80 if keys & {"thread_id", "conversation_id"} else 50, "has messages")
     if look.shape in ("object", "lines", "array") and "chat_messages" in keys:
         return Match(70, "has chat_messages")
@@ -46,7 +48,8 @@ def _detect_table(look: Probe) -> Match | None:
     if look.shape in ("array", "lines") and {"id", "type", "payload"} <= look.keys and look.keys & {"thread_id", "turn"}:
         return Match(80, "rows with id, type and payload")
     if look.shape == "object" and "artifacts" in look.keys and not look.keys & (_OTHERS | {"messages", "contextId", "stream"}):
-        return Match(40, "has artifacts")
+        if not look.head or (_ROWS.search(look.head) and b'"payload"' in look.head):
+            return Match(40, "has artifacts")
     return None
 
 

@@ -6,6 +6,7 @@ input (a list of conversations, lines of conversations, a stream of several thre
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Final
@@ -52,18 +53,22 @@ def header_of(family: str, format: str, thread: str | None, first: Iterable[Raw]
 def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]:
     """Conversations of ``source``. ReadError when there is none in it, saying what was looked for."""
     if source.object is not None:
-        yield from _document(Raw(msgspec.json.encode(source.object, enc_hook=str)), report)
+        yield from _document(_given(source, report), report)
         return
     shape = shape_of(source.head())
     if shape == "sse":
         yield from _stream(source, report)
     elif shape == "lines":
         yield from _lines(source, report)
+    elif shape == "empty":
+        raise ReadError("no conversation in it: it is empty", input=source.name)
     else:
-        data = source.data()
-        if not bytes(data[:64]).strip():
-            raise ReadError("no conversation in it: it is empty", input=source.name)
-        yield from _document(decode(data, _any.decode, report), report)
+        yield from _document(decode(source.data(), _any.decode, report), report)
+
+
+def _given(source: Source, report: Report) -> Raw:
+    """An object in memory as JSON; what JSON can't hold is text, as the tools' own ``default=str`` has it."""
+    return decode(json.dumps(source.object, default=str).encode(), _any.decode, report)
 
 
 _NOTHING: Final = "no conversation in it: neither messages, nor events, nor artifact rows"
@@ -350,8 +355,8 @@ def read_table(source: Source, report: Report, options: ReadOptions) -> Iterator
             report.note("bad-item", "an artifact row without id", "lost", path=place)
             continue
         threads.setdefault(made[0].thread, []).append(made)
-    if not count:
-        raise ReadError("no artifact rows in it", input=source.name)
+    if not threads:
+        raise ReadError("no artifact rows in it" if not count else "none of its rows has an id", input=source.name)
     for thread, rows in threads.items():
         header = header_of(FAMILY, "artifact-table", thread, [raw([a.id for a, _ in rows])])
         yield header
@@ -368,7 +373,7 @@ def _rows(source: Source, report: Report) -> Iterator[tuple[str, Raw]]:
                     report.note("bad-line", error.message, "lost", line=line.number, byte=error.byte, path=error.path)
         return
     if source.object is not None:
-        whole = raw(source.object)
+        whole = _given(source, report)
     else:
         whole = decode(source.data(), _any.decode, report)
     rows = items(whole) or items(fields(whole).get("artifacts", ABSENT)) or ([whole] if "payload" in fields(whole) else [])
