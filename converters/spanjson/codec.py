@@ -47,6 +47,8 @@ def write(items: Iterable[Item], out: BinaryIO, report: Report, options: WriteOp
                 report.loss(f"{item.__struct_config__.tag}.source.{name}", "dropped", reason="--no-carry")
             item = msgspec.structs.replace(item, source={})
         encoder.encode_into(item, buffer)
+        if b"\n" in buffer:  # carried JSON keeps its white space, and an item is one line
+            buffer[:] = msgspec.json.format(bytes(buffer), indent=-1)
         buffer += b"\n"
         out.write(buffer)
         buffer.clear()
