@@ -4,23 +4,35 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from importlib import import_module
-from typing import Any
+from types import FrameType
+from typing import NoReturn
 
 import click
 
-# Command → (module, one line of help), so that `spanport --help` imports none of them.
+from . import output
+
+# Command → its one line of help, so that `spanport --help` imports none of them. The module has the command's name.
 COMMANDS = {
-    "show": "A run as a tree in the terminal.",
+    "show": "A run as a tree with a waterfall.",
     "export": "Send runs to a tracing backend, or to an OTLP file.",
     "convert": "Write runs in another format.",
-    "stats": "Count spans, errors, tokens and times.",
+    "check": "Is it readable, what is odd about it, what would be lost.",
+    "stats": "Tokens, times, errors, tools and models.",
+    "view": "One self-contained page in the browser.",
+    "diff": "What changed between two runs.",
+    "artifacts": "Artifacts of a conversation: list, get.",
     "formats": "List the formats that are read and written.",
+    "schema": "The JSON Schema of a format.",
+    "completion": "Completion for bash, zsh or fish.",
 }
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported on use."""
+    """A group whose commands are imported on use; each takes ``-v`` and ``-q`` too."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -29,7 +41,19 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f".{cmd_name}", __name__).command
+        if not any(p.name == "verbose" for p in command.params):
+            command.params.extend(output.options())
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name not in COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, COMMANDS, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(COMMANDS)}."
+            ctx.fail(f"No such command {name!r}. {hint}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -44,15 +68,63 @@ def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version and exit.")
 def group() -> None:
     """Records of AI-agent runs as spans: into any tracing backend, from any format to any other.
 
-    RUN is a file, a directory, or - for standard input; its format is recognised from its content.
+    RUN is a file, a folder, a glob, - for standard input, or a URL; gzip and Zstandard are undone. The format is recognised
+    from the content. A folder that is no run itself stands for the runs in it.
+
+    \b
+    Exit status: 0 all done, 1 nothing could be done, 2 wrong usage, 3 a part was done,
+    4 a loss that --fail-on-loss forbids, 130 and 143 after a signal.
     """
 
 
-def main() -> Any:
-    """The entry point of the console script."""
-    return group(prog_name="spanport")
+group.params.extend(output.options())
+
+
+class _Terminated(BaseException):
+    """SIGTERM, so that what is open is closed and temporary files go."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise _Terminated
+
+
+def main() -> NoReturn:
+    """The entry point of the console script: no traceback, and the exit statuses that the help names."""
+    sys.exit(run())
+
+
+def run(args: list[str] | None = None) -> int:
+    """Run the command line ``args``; the exit status."""
+    output.level = 0
+    if hasattr(signal, "SIGTERM"):
+        signal.signal(signal.SIGTERM, _terminate)
+    try:
+        found = group.main(args, prog_name="spanport", standalone_mode=False)
+        sys.stdout.flush()
+        return found if isinstance(found, int) else 0
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 1 if error.code else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted; what was finished is kept", err=True)
+        return 130
+    except _Terminated:
+        click.echo("terminated; what was finished is kept", err=True)
+        return 143
+    except BrokenPipeError:  # the reader of a pipe (head) has enough: end as the signal would have ended us
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if output.debug():
+            raise
+        from .common import internal
+
+        click.echo(f"error: {internal(error)}", err=True)
+        return 1

@@ -1,84 +1,436 @@
-"""What the commands share: inputs, messages on standard error, exit statuses (DESIGN §6)."""
+"""What the commands share: inputs, batches, messages on standard error, exit statuses (DESIGN §6).
+
+A command that handles inputs one by one reads::
+
+    account = Account(batch)
+    with usage(), account:
+        for outcome in account.each(work, Inputs(runs, from_)):
+            ...                      # outcome.result is what work gave; only for inputs that could be done
+    sys.exit(account.status())
+
+``work(input, report)`` is a function of a module (or a `functools.partial` of one), since it may run in another process. Data goes to
+standard output and everything else, through `say`, to standard error.
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial, wraps
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, Any, Generic, TypeVar
 
 import click
 
 from ..converters import registry
-from ..converters.errors import ReadError, Report, SpanportError, UsageError
+from ..converters.errors import Notice, ReadError, Report, SpanportError, UsageError, place
 from ..converters.model import Item
-from ..converters.source import Source, source_of
+from ..converters.source import Source
+from . import output
+from .inputs import Input, Inputs, NotARun, open_input
 
-ALL_DONE, NOTHING_DONE, WRONG_USAGE, PART_DONE = 0, 1, 2, 3
+ALL_DONE, NOTHING_DONE, WRONG_USAGE, PART_DONE, LOSS_FORBIDDEN = 0, 1, 2, 3, 4
+IN_FULL = 100_000
+"""Notices of one input that are kept in full for --errors; the rest is counted."""
+MAX_RECORD = 1 << 20
+"""Bytes of a bad record that the --errors file keeps."""
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 runs = click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 from_format = click.option("--from", "from_", metavar="FORMAT", help="Read as this format instead of recognising it.")
 strict = click.option("--strict", is_flag=True, help="Make a broken line or item fatal for its input.")
+resume = click.option("--resume", is_flag=True, help="Skip inputs whose content was done by an earlier call with the same options.")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How many inputs are worked through: the options that `batch` adds to a command."""
+
+    jobs: int | None = None
+    progress: str = "auto"
+    errors: str | None = None
+    on_error: str = "skip"
+    engine: str = "local"
+    strict: bool = False
+
+
+def batch(command: F) -> F:
+    """--jobs, --engine, --progress, --errors, --on-error and --strict, given to the command as one argument ``batch``."""
+    names = ("jobs", "progress", "errors", "on_error", "engine", "strict")
+
+    @strict
+    @click.option("--on-error", type=click.Choice(["skip", "stop"]), default="skip", help="After an input that failed (skip).")
+    @click.option("--errors", metavar="FILE", help="Write what could not be read to this file: JSON Lines with input, line, path, message.")
+    @click.option(
+        "--progress", type=click.Choice(["auto", "plain", "none"]), default="auto", help="A bar on a terminal, plain lines, or nothing."
+    )
+    @click.option("--engine", metavar="ENGINE", default="local", help="local (this machine), or dask://HOST:PORT.")
+    @click.option("-j", "--jobs", type=click.IntRange(1), metavar="N", help="Processes over the inputs (as many as processors).")
+    @wraps(command)
+    def wrapped(*args: Any, **given: Any) -> Any:
+        return command(*args, batch=Batch(**{n: given.pop(n) for n in names}), **given)
+
+    return wrapped  # type: ignore[return-value]
 
 
 def say(text: str) -> None:
-    """A line on standard error."""
-    click.echo(text, err=True)
+    """A line on standard error; none with --quiet."""
+    if output.level >= 0:
+        click.echo(text, err=True)
 
 
-def open_source(run: str) -> Source:
+def complain(text: str) -> None:
+    """An error on standard error, also with --quiet."""
+    click.echo(f"error: {text}", err=True)
+
+
+def open_source(run: str | Input) -> Source:
     """The input that the user named; ``-`` is standard input."""
-    if run == "-":
-        return Source("standard input", stream=sys.stdin.buffer)
-    return source_of(run)
+    return open_input(run)
 
 
-def items(run: str, report: Report, from_: str | None, options: registry.ReadOptions | None = None) -> Iterator[Item]:
+def items(run: str | Input, report: Report, from_: str | None, options: registry.ReadOptions | None = None) -> Iterator[Item]:
     """What a reader yields for ``run``."""
     source = open_source(run)
     report.input = source.name
+    if isinstance(run, Input) and run.found:
+        fits = [f for f, _ in registry.candidates(registry.probe(source)) if from_ in (None, f.name)]
+        if not fits:
+            raise NotARun(source.name)
     chosen = registry.get(from_) if from_ else registry.detect(source)
     yield from chosen.read(source, report, options)
 
 
-def tell(report: Report, most: int = 3) -> None:
-    """The first notices of a report on standard error, and how many more there are."""
-    shown = [n for n in report.notices if n.severity != "info"]
+def tell(report: Report) -> None:
+    """The first notices of a report on standard error, and how many more there are: two lines, or all with --verbose."""
+    if output.level < 0:
+        return
+    shown = [n for n in report.notices if n.severity != "info" or output.level > 0]
+    total = report.warnings if output.level == 0 else sum(report.counts.values())
+    most = 2 if output.level == 0 and total <= 2 else 1 if output.level == 0 else 1000
     for notice in shown[:most]:
-        say(str(notice))
-    if (more := report.warnings - len(shown[:most])) > 0:
-        say(f"{report.input}: {more} more warnings")
+        say(f"{'note' if notice.severity == 'info' else 'warning'}: {notice}")
+    if (more := total - len(shown[:most])) > 0:
+        say(f"warning: {report.input}: {more:,} more" + (" (-v shows them)" if output.level == 0 else ""))
+
+
+# ------------------------------------------------------------------------------------------------------- the account
+@dataclass
+class Outcome(Generic[T]):
+    """How one input went. ``result`` is what the work gave, ``error`` why it could not be done."""
+
+    input: Input
+    report: Report
+    result: T | None = None
+    error: SpanportError | None = None
+    passed_over: bool = False
+    """A file found in a folder that is of no known format."""
+    resumed: bool = False
+    """Done by an earlier call."""
+    digest: str | None = None
+
+
+@dataclass(frozen=True)
+class Resume:
+    """What was done before, by content. ``settings``: everything that makes the output another one (format, options, destination).
+    ``suffix``: that of outputs in ``folder``, when there are any: an input whose output is gone is done again, and one content at two
+    places has two outputs."""
+
+    file: Path
+    settings: str
+    folder: Path | None = None
+    suffix: str | None = None
+
+    def key(self, one: Input) -> str | None:
+        """The digest of what ``one`` holds; None for standard input and URLs, which are always done."""
+        path = Path(one.name)
+        if one.name == "-" or not path.exists():
+            return None
+        total = blake2b(digest_size=16, key=blake2b(self.settings.encode("utf-8", "surrogateescape"), digest_size=16).digest())
+        if self.folder is not None:
+            total.update(one.relative.encode("utf-8", "surrogateescape"))
+        for part in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
+            total.update(b"\0" + str(part.relative_to(path)).encode("utf-8", "surrogateescape") + b"\0")
+            with part.open("rb") as file:
+                while block := file.read(1 << 20):
+                    total.update(block)
+        return total.hexdigest()
+
+    def done(self) -> frozenset[str]:
+        """The digests of what earlier calls did."""
+        try:
+            with self.file.open("rb") as file:
+                return frozenset(line[:32].decode("ascii", "replace") for line in file)
+        except OSError:
+            return frozenset()
+
+    def keeps(self, one: Input) -> bool:
+        """Whether the output of ``one`` is still there."""
+        return self.folder is None or self.suffix is None or (self.folder / one.output(self.suffix)).exists()
+
+
+@dataclass(frozen=True)
+class _Task:
+    input: Input
+    resume: Resume | None = None
+
+
+_known: dict[Path, frozenset[str]] = {}
+
+
+def _perform(work: Callable[[Input, Report], Any], strict: bool, limit: int, task: _Task) -> Outcome[Any]:
+    """One input, in whatever process: an error in it is kept, and does not stop the others."""
+    report = Report(input=str(task.input), strict=strict, limit=limit)
+    outcome: Outcome[Any] = Outcome(task.input, report)
+    try:
+        if task.resume is not None:
+            outcome.digest = task.resume.key(task.input)
+            if task.resume.file not in _known:
+                _known[task.resume.file] = task.resume.done()
+            if outcome.digest in _known[task.resume.file] and task.resume.keeps(task.input):
+                outcome.resumed = True
+                return outcome
+        outcome.result = work(task.input, report)
+    except NotARun:
+        outcome.passed_over = True
+    except UsageError:
+        raise
+    except SpanportError as error:
+        outcome.error = error
+    except OSError as error:
+        outcome.error = ReadError(error.strerror or str(error), input=str(error.filename or task.input))
+    except MemoryError:
+        outcome.error = ReadError("not enough memory for it", input=str(task.input))
+    except Exception as error:
+        if output.debug():
+            raise
+        outcome.error = internal(error, str(task.input))
+    return outcome
+
+
+def internal(error: Exception, input: str | None = None) -> ReadError:
+    """A defect of ours in one line; the traceback shows with SPANPORT_DEBUG=1."""
+    return ReadError(
+        f"internal error: {type(error).__name__}: {error}"[:300], input=input, hint="SPANPORT_DEBUG=1 shows where; please report it"
+    )
 
 
 class Account:
-    """How the inputs of one command went, and the exit status that this gives."""
+    """How the inputs of one command went, what is told of it, and the exit status that this gives."""
 
-    def __init__(self) -> None:
-        self.done = self.failed = self.partial = 0
+    def __init__(self, batch: Batch | None = None) -> None:
+        self.batch = batch or Batch(jobs=1, progress="none")
+        self.done = self.failed = self.partial = self.resumed = self.passed_over = 0
+        self.forbidden = False
+        """A loss that --fail-on-loss forbids."""
+        self._errors: IO[str] | None = None
+        self._arguments: dict[str, bool] = {}
+
+    def __enter__(self) -> Account:
+        if self.batch.errors:
+            try:
+                self._errors = open(self.batch.errors, "w", encoding="utf-8")  # noqa: SIM115
+            except OSError as error:
+                raise click.UsageError(f"--errors {self.batch.errors}: {error.strerror}") from error
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._errors is not None:
+            self._errors.close()
 
     @contextmanager
     def input(self, report: Report) -> Iterator[None]:
-        """One input: an error in it is said in one line and does not stop the others."""
+        """One input, here and now: an error in it is said in one line and does not stop the others."""
+        outcome: Outcome[Any] = Outcome(Input(report.input or "", ""), report)
         try:
             yield
         except UsageError:
             raise
+        except NotARun:
+            outcome.passed_over = True
         except SpanportError as error:
-            text = str(error)
-            if isinstance(error, ReadError) and error.input is None and report.input:
-                text = f"{report.input}: {text}"
-            say(f"error: {text}")
+            outcome.error = error
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            outcome.error = ReadError(error.strerror or str(error), input=str(error.filename) if error.filename else None)
+        except click.ClickException:
+            raise
+        except Exception as error:
+            if output.debug():
+                raise
+            outcome.error = internal(error, report.input)
+        self.take(outcome)
+
+    def each(self, work: Callable[[Input, Report], T], inputs: Iterable[Input], *, resume: Resume | None = None) -> Iterator[Outcome[T]]:
+        """``work`` over all inputs, by the batch's engine; the outcomes of those that could be done, in the order of the inputs. Use within
+        ``with account``."""
+        from ..exporters.engine import WorkerDied, in_order, open_engine
+        from .progress import start
+
+        _known.clear()
+        jobs, inputs = self._jobs(inputs)
+        with start(self.batch.progress, inputs) as progress:
+            engine = open_engine(self.batch.engine, jobs)
+            limit = IN_FULL if self.batch.errors else 1000
+            try:
+                tasks = (_Task(one, resume) for one in self._noted(inputs))
+                for task, done in in_order(engine, partial(_perform, work, self.batch.strict, limit), tasks):
+                    if isinstance(done.error, WorkerDied):
+                        outcome: Outcome[T] = Outcome(
+                            task.input, Report(input=str(task.input)), error=ReadError(str(done.error), input=str(task.input))
+                        )
+                    elif done.error is not None:
+                        raise done.error
+                    else:
+                        assert done.result is not None
+                        outcome = done.result
+                    progress.step()
+                    self.take(outcome)
+                    if outcome.resumed or outcome.passed_over:
+                        continue
+                    if outcome.error is None:
+                        yield outcome
+                        if resume is not None and outcome.digest:
+                            _mark(resume, outcome)
+                    elif self.batch.on_error == "stop":
+                        break
+            finally:
+                engine.close()
+        for argument, seen in self._arguments.items():
+            if not seen and not (self.failed and self.batch.on_error == "stop"):
+                self.failed += 1
+                self._fail(ReadError("no run in it that a known format recognises", input=argument, hint="spanport formats lists them"))
+
+    def take(self, outcome: Outcome[Any]) -> None:
+        """Count one input and tell what there is to tell of it."""
+        report = outcome.report
+        if outcome.passed_over:
+            self.passed_over += 1
+            if output.level > 0:
+                say(f"note: {outcome.input}: of no known format, passed over")
+            return
+        if outcome.input.argument in self._arguments:
+            self._arguments[outcome.input.argument] = True
+        if outcome.resumed:
+            self.resumed += 1
+            return
+        if outcome.error is not None:
             self.failed += 1
+            error = outcome.error
+            if isinstance(error, ReadError) and error.input is None and report.input:
+                error.input = report.input
+            self._fail(error)
         else:
             self.done += 1
             self.partial += bool(report.lost)
-        finally:
-            tell(report)
+        tell(report)
+        if self._errors is not None:
+            self._keep(outcome)
+
+    def _fail(self, error: SpanportError) -> None:
+        complain(str(error))
+        if self._errors is not None and isinstance(error, ReadError):
+            self._write(error.input, error.line, error.byte, error.path, error.message, "failed")
+
+    def _keep(self, outcome: Outcome[Any]) -> None:
+        """The lost records of one input into the --errors file, with their text where they are lines."""
+        lost = [n for n in outcome.report.notices if n.severity == "lost"]
+        records = _records(outcome.input, {n.line for n in lost if n.line is not None})
+        for n in lost:
+            self._write(n.input or str(outcome.input), n.line, n.byte, n.path, n.message, n.code, records.get(n.line or 0))
+        if (more := outcome.report.lost - len(lost)) > 0:
+            self._write(str(outcome.input), None, None, None, f"{more} more, of which only the number is known", "more")
+
+    def _write(
+        self, input: str | None, line: int | None, byte: int | None, path: str | None, message: str, code: str, record: str | None = None
+    ) -> None:
+        assert self._errors is not None
+        found = {"input": input, "line": line, "byte": byte, "path": path, "message": message, "code": code}
+        if record is not None:
+            found["record"] = record
+        print(json.dumps(found), file=self._errors, flush=True)
+
+    def _noted(self, inputs: Iterable[Input]) -> Iterator[Input]:
+        """The inputs, remembering of which folders something has to be found."""
+        if isinstance(inputs, Inputs):
+            import os
+
+            for argument in inputs.arguments:
+                if os.path.isdir(argument):
+                    self._arguments.setdefault(argument, False)
+        yield from inputs
+
+    def _jobs(self, inputs: Iterable[Input]) -> tuple[int, Iterable[Input]]:
+        """How many processes are worth it. Without --jobs, a few small inputs are done here: starting a process takes longer."""
+        from itertools import islice
+
+        if self.batch.jobs is not None:
+            first = list(islice(iter(inputs), 2))
+            return (1, first) if len(first) < 2 and not isinstance(inputs, Inputs) else (1 if len(first) < 2 else self.batch.jobs, inputs)
+        from ..exporters.engine import processors
+
+        first = list(islice(iter(inputs), 200))
+        small = len(first) < 200 and sum(_size(one) for one in first) < 4 << 20
+        return 1 if small or len(first) < 2 or any(one.name == "-" for one in first) else processors(), inputs
 
     def status(self) -> int:
-        """0 all done, 1 nothing could be done, 3 a part was done."""
-        if self.failed and not self.done:
+        """0 all done, 1 nothing could be done, 3 a part was done, 4 a loss that was forbidden."""
+        if self.forbidden:
+            return LOSS_FORBIDDEN
+        if self.failed and not self.done and not self.resumed:
             return NOTHING_DONE
         return PART_DONE if self.failed or self.partial else ALL_DONE
+
+    def summary(self) -> str | None:
+        """One line on many inputs; None when there is nothing that was not told."""
+        if self.done + self.failed + self.resumed < 2:
+            return None
+        words = [f"{self.done:,} inputs done"]
+        words += [f"{self.resumed:,} were done before"] if self.resumed else []
+        words += [f"{self.partial:,} of them in part"] if self.partial else []
+        words += [f"{self.failed:,} failed"] if self.failed else []
+        words += [f"{self.passed_over:,} files of no known format passed over"] if self.passed_over else []
+        return ", ".join(words)
+
+
+def _mark(resume: Resume, outcome: Outcome[Any]) -> None:
+    resume.file.parent.mkdir(parents=True, exist_ok=True)
+    with resume.file.open("a", encoding="utf-8", errors="surrogateescape") as file:
+        print(outcome.digest, json.dumps(str(outcome.input)), file=file)
+
+
+def _size(one: Input) -> int:
+    """Bytes of an input; of a folder or URL, a guess that is enough to be worth a process."""
+    try:
+        path = Path(one.name)
+        return 1 << 20 if path.is_dir() else path.stat().st_size
+    except (OSError, ValueError):
+        return 1 << 20
+
+
+def _records(one: Input, lines: set[int]) -> dict[int, str]:
+    """The text of these lines, for the --errors file. A record that is no UTF-8 keeps its bytes as surrogate escapes."""
+    if not lines or one.name == "-":
+        return {}
+    found: dict[int, str] = {}
+    try:
+        source = open_input(one)
+        if source.is_dir:
+            return {}
+        for line in source.lines():
+            if line.number in lines:
+                found[line.number] = line.data[:MAX_RECORD].decode("utf-8", "surrogateescape")
+                if len(found) == len(lines):
+                    break
+    except (SpanportError, OSError):
+        pass
+    return found
 
 
 @contextmanager
@@ -88,3 +440,31 @@ def usage() -> Iterator[None]:
         yield
     except UsageError as error:
         raise click.UsageError(str(error)) from error
+
+
+__all__ = [
+    "ALL_DONE",
+    "LOSS_FORBIDDEN",
+    "NOTHING_DONE",
+    "PART_DONE",
+    "WRONG_USAGE",
+    "Account",
+    "Batch",
+    "Input",
+    "Inputs",
+    "Notice",
+    "Outcome",
+    "Resume",
+    "batch",
+    "complain",
+    "from_format",
+    "items",
+    "open_source",
+    "place",
+    "resume",
+    "runs",
+    "say",
+    "strict",
+    "tell",
+    "usage",
+]

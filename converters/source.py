@@ -15,10 +15,11 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple, cast
 
-from .errors import ReadError, UsageError
+from .errors import ReadError
 from .jsonio import MAX_DOCUMENT, MAX_LINE
 
 HEAD = 1 << 16
@@ -311,7 +312,7 @@ def _zstd_decompressor() -> Any:
     try:
         import zstandard
     except ImportError:
-        raise UsageError("reading Zstandard files needs the extra: pip install 'spanport[zst]'") from None
+        raise ReadError("a Zstandard file", hint="pip install 'spanport[zst]' reads it") from None
     return zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
 
 
@@ -327,10 +328,9 @@ def shown_url(url: str) -> str:
 
 def _fsspec() -> Any:
     try:
-        import fsspec
+        return import_module("fsspec")
     except ImportError:
-        raise UsageError("reading a URL needs the extra: pip install 'spanport[fsspec]' (and s3fs, gcsfs or aiohttp)") from None
-    return fsspec
+        raise ReadError("a URL", hint="pip install 'spanport[fsspec]' (and s3fs, gcsfs or aiohttp) reads it") from None
 
 
 def open_url(url: str) -> BinaryIO:
@@ -339,7 +339,7 @@ def open_url(url: str) -> BinaryIO:
     try:
         return cast(BinaryIO, module.open(url, "rb").open())
     except ImportError as error:
-        raise UsageError(f"{shown_url(url)}: {error}") from None
+        raise ReadError(_first_line(error), input=shown_url(url)) from None
     except Exception as error:  # each file system raises its own
         raise ReadError(_first_line(error), input=shown_url(url)) from error
 
@@ -351,7 +351,7 @@ def file_system(url: str) -> tuple[Any, str]:
         found: tuple[Any, str] = module.core.url_to_fs(url)
         return found
     except ImportError as error:
-        raise UsageError(f"{shown_url(url)}: {error}") from None
+        raise ReadError(_first_line(error), input=shown_url(url)) from None
     except Exception as error:
         raise ReadError(_first_line(error), input=shown_url(url)) from error
 

@@ -86,3 +86,22 @@ def count(items: Iterable[Item], totals: Totals) -> None:
     for attempt, usage in rollups.items():
         if attempt not in covered:
             _add(totals.tokens, usage)
+
+
+def add(one: Totals, two: Totals) -> Totals:
+    """Two totals as one; the window spans both."""
+
+    def merge(a: dict[str, int], b: dict[str, int]) -> dict[str, int]:
+        return {k: a.get(k, 0) + b.get(k, 0) for k in [*a, *(k for k in b if k not in a)]}
+
+    return Totals(
+        inputs=one.inputs + two.inputs,
+        traces=one.traces + two.traces,
+        spans=merge(one.spans, two.spans),
+        errors=merge(one.errors, two.errors),
+        tokens=merge(one.tokens, two.tokens),
+        first=min((x for x in (one.first, two.first) if x is not None), default=None),
+        last=max((x for x in (one.last, two.last) if x is not None), default=None),
+        clock=merge(one.clock, two.clock),
+        warnings=one.warnings + two.warnings,
+    )

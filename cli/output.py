@@ -1,0 +1,32 @@
+"""How much is told on standard error: set once by ``-v`` and ``-q``, which stand before or after the command's name."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+level = 0
+"""-1 only errors, 0 what matters, 1 everything."""
+
+
+def _set(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    global level
+    if value and not ctx.resilient_parsing:
+        level = 1 if param.name == "verbose" else -1
+
+
+def options() -> list[click.Option]:
+    """``-v`` and ``-q``."""
+    return [
+        click.Option(
+            ["-v", "--verbose"], is_flag=True, expose_value=False, callback=_set, help="Tell everything, repairs and guesses too."
+        ),
+        click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set, help="Tell only errors."),
+    ]
+
+
+def debug() -> bool:
+    """Whether a defect of ours shows its traceback."""
+    return bool(os.environ.get("SPANPORT_DEBUG"))
