@@ -1,0 +1,594 @@
+"""``progress.jsonl`` as spans: run, task, attempt and phase, sans-IO. Lines go in, spans come out as they complete.
+
+Memory is bounded by what is open: a task that has finished leaves 8 bytes of its id behind, by which a late event is recognised.
+This module opens no files, knows nothing of ``details/`` and makes no model requests or tool calls: the stream holds none.
+
+Rules (fixtures in ``fixtures/agentcompass/``): there is no "phase ended" event, so a phase ends at the next different phase of the same task and
+attempt, at ``attempt_retry``, ``attempt_finished`` or ``task_finished``; what is open at the end of the run ends at the last event of its own,
+marked unfinished. Repeats of a phase are events on it. ``execution_plan_resolved`` names a phase and is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from .. import ids
+from ..clock import from_seconds
+from ..errors import ReadError, Report
+from ..jsonio import decode, fields
+from ..model import ABSENT, Attempt, Clock, Error, Event, Item, Phase, Run, Status, Task, TraceHeader, Value
+from ..source import Line as Bytes
+from .schema import FAMILY, Line, Zone, decode_line, decode_object, integer, kind, line_of, plain, words
+
+PHASE_TYPES: Final = {
+    "plan": "plan",
+    "open_environment": "setup",
+    "prepare_task": "setup",
+    "start_harness": "setup",
+    "run_harness": "agent",
+    "run_task": "agent",
+    "collect_harness_result": "collect",
+    "collect_artifacts": "collect",
+    "download_artifacts": "collect",
+    "save_evaluation_checkpoint": "save",
+    "recover_evaluation": "recover",
+    "evaluate_environment": "verify",
+    "evaluate": "verify",
+    "retry_wait": "wait",
+    "save_partial": "save",
+    "analyze": "analyze",
+}
+"""What each phase is, in our words (`Phase.type`). A phase that is not here is kept by its name, without a type."""
+
+RUN_PHASES: Final = ("run_harness", "run_task")
+EVENTS: Final = (
+    "run_started",
+    "tasks_loaded",
+    "reuse_loaded",
+    "task_started",
+    "attempt_started",
+    "phase_changed",
+    "execution_plan_resolved",
+    "attempt_retry",
+    "attempt_finished",
+    "partial_saved",
+    "task_finished",
+    "summary_started",
+    "run_finished",
+)
+MAX_EVENTS: Final = 10_000
+"""Span events kept on one span; what a stream repeats beyond that is counted as lost."""
+
+_STATUS: Final[dict[str | None, Status]] = {"completed": "ok", "failed": "error", "timed_out": "error"}
+ERROR_TYPES: Final = {"timed_out": "timeout"}
+_FAR = 100_000_000_000_000_000_000  # a number of milliseconds, read as seconds, lies beyond
+_GLUE = b'{"run_id"'
+_NO_PAYLOAD: Final[dict[str, Raw]] = {}
+
+Identity = tuple[str | None, int | None, str]
+
+
+def run_key(identity: Identity, started: int | None) -> list[str]:
+    """What a run's ids are derived from: orchestration and request index, which every line holds; without orchestration (a runtime called
+    directly, re-analysis) the run id, which is not unique, and the time of the first event (fixture: sdk-direct)."""
+    orchestration, index, run = identity
+    if orchestration is not None:
+        return [orchestration, str(index if index is not None else 0)]
+    return [run, str(started)] if started is not None else [run]
+
+
+def header_of(key: list[str], run: str, format: str) -> TraceHeader:
+    """The trace of the run with this key."""
+    return TraceHeader(id=ids.trace_id(FAMILY, *key), family=FAMILY, format=format, run_key=key, name=run or None)
+
+
+def run_id(trace: str) -> str:
+    return ids.span_id(trace, "run")
+
+
+def task_id(trace: str, task: str) -> str:
+    return ids.span_id(trace, "run", "task", task)
+
+
+def attempt_id(trace: str, task: str, number: int) -> str:
+    return ids.span_id(trace, "run", "task", task, "attempt", str(number))
+
+
+class _Phase:
+    __slots__ = ("clock", "error", "events", "key", "last", "name", "retry", "source", "start", "status")
+
+    def __init__(self, name: str, key: str, start: int, retry: int, source: dict[str, Raw]) -> None:
+        self.name, self.key, self.start, self.last, self.retry, self.source = name, key, start, start, retry, source
+        self.events: list[Event] = []
+        self.status: Status = "unset"
+        self.error: Error | None = None
+
+
+class _Open:
+    """A task or an attempt that has not finished."""
+
+    __slots__ = ("child", "events", "id", "last", "phase", "retries", "retry", "seen", "source", "start", "started")
+
+    def __init__(self, id: str, time: int, started: bool) -> None:
+        self.id, self.start, self.last, self.child, self.started = id, time, time, time, started
+        self.phase: _Phase | None = None
+        self.seen: dict[str, int] = {}
+        self.retry = 0
+        self.retries = 0
+        self.events: list[Event] = []
+        self.source: dict[str, Raw] = {}
+
+
+class _Task(_Open):
+    __slots__ = ("attempts", "category", "index", "total")
+
+    def __init__(self, id: str, time: int, started: bool, category: str | None) -> None:
+        super().__init__(id, time, started)
+        self.category = category
+        self.index: int | None = None
+        self.total: int | None = None
+        self.attempts: dict[int, _Open | None] = {}  # None: finished
+
+
+class _Run:
+    """A run whose ``run_finished`` has not come."""
+
+    def __init__(self, identity: Identity, first: Line, time: int, header: TraceHeader) -> None:
+        self.identity, self.first, self.header = identity, first, header
+        self.trace = header.id
+        self.span = _Open(run_id(header.id), time, False)
+        self.tasks: dict[str, _Task] = {}
+        self.done: set[int] = set()
+        self.model: str | None = None
+        self.benchmark: str | None = None
+        self.harness: str | None = None
+        self.environment: str | None = None
+        self.attempts_finished = 0
+        self.tasks_finished = 0
+        self.analysis = False
+
+
+class Progress:
+    """The reader of one stream. `feed` a line at a time, then `close`; both give what is complete, in order.
+
+    ``format``: the name the header carries. Lines of several runs may be mixed: each finds its own."""
+
+    def __init__(self, report: Report, format: str) -> None:
+        self.report, self.format = report, format
+        self.runs: dict[Identity, _Run] = {}
+        self.ended: set[Identity] = set()
+        self.lines = 0
+        self._last: tuple[Identity, _Run] | None = None
+        self.latest: _Run | None = None
+        self._zone = Zone(None)
+
+    # ------------------------------------------------------------------------------------------------------ lines
+    def feed(self, line: Bytes) -> list[Item]:
+        """What is complete with this line. A line that fails is searched for events that were glued to a torn one (fixture: glued-lines)."""
+        out: list[Item] = []
+        data = line.data
+        try:
+            event = decode_line(data)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            if data.strip():
+                self._mend(line, out)
+            return out
+        self._take(event, _NO_PAYLOAD, line.number, out)
+        return out
+
+    def _mend(self, line: Bytes, out: list[Item]) -> None:
+        """The slow path: repaired literals, odd types, unknown fields, torn and glued lines."""
+        data = line.data
+        try:
+            members = decode(data, decode_object, self.report, line=line.number, offset=line.offset)
+        except ReadError as error:
+            first = error
+        else:
+            self._odd(members, line.number, out)
+            return
+        cuts = [0]
+        while (at := data.find(_GLUE, cuts[-1] + 1)) > 0:
+            cuts.append(at)
+        for start, end in zip(cuts, [*cuts[1:], len(data)], strict=True):
+            piece = data[start:end]
+            try:
+                members = decode_object(piece)
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+                offset = line.offset + start
+                what = "torn event" if len(cuts) > 1 else "cut off" if not line.ended else first.message
+                code = "torn-line" if len(cuts) > 1 else "truncated" if not line.ended else "bad-line"
+                self.report.note(code, f"{what}: {len(piece):,} bytes passed over", "lost", line=line.number, byte=offset)
+            else:
+                if start:
+                    self.report.note("glued-line", "an event glued to a torn one is read", line=line.number, byte=line.offset + start)
+                self._odd(members, line.number, out)
+
+    def _odd(self, members: dict[str, Raw], number: int, out: list[Item]) -> None:
+        event, odd = line_of(members)
+        if not event.event or "run_id" not in members:
+            self.report.note("not-an-event", "an object without run_id and event", "lost", line=number)
+            return
+        if odd:
+            self.report.note("odd-field", f"unexpected {', '.join(sorted(odd)[:5])} kept in source", "info", line=number)
+        self._take(event, odd, number, out)
+
+    # ------------------------------------------------------------------------------------------------------ events
+    def _take(self, e: Line, odd: dict[str, Raw], number: int, out: list[Item]) -> None:
+        self.lines += 1
+        identity = (e.orchestration_id, e.request_index, e.run_id)
+        time = self._time(e.timestamp)
+        if self._last is not None and self._last[0] == identity:
+            run = self._last[1]
+        else:
+            known = self.runs.get(identity)
+            if known is None:
+                if identity in self.ended:
+                    self.report.note("late-event", f"{e.event} after the end of its run passed over", "lost", line=number)
+                    return
+                known = self._begin(identity, e, time, number, out)
+            run = known
+            self._last = (identity, run)
+            self.latest = run
+        span = run.span
+        if time is None:
+            self.report.note("no-time", f"{e.event} has no readable timestamp; takes that of the event before", line=number)
+            time = span.last
+        elif time < span.last:
+            self.report.note("clock-back", f"{e.event} is stamped before the event above it", "info", line=number)
+        if time > span.last:
+            span.last = time
+        if e.task_id is None:
+            self._run_event(run, e, odd, time, number, out)
+        else:
+            self._task_event(run, e, odd, time, number, out)
+
+    def _time(self, raw: Raw) -> int | None:
+        try:
+            found = from_seconds(bytes(raw).decode())
+        except ValueError:
+            return self._zone.moment(raw)
+        return found if 0 <= found < _FAR else self._zone.moment(raw)
+
+    def _begin(self, identity: Identity, e: Line, time: int | None, number: int, out: list[Item]) -> _Run:
+        header = header_of(run_key(identity, time), e.run_id, self.format)
+        if e.event != "run_started" and e.orchestration_id is None:
+            self.report.note("no-start", "the stream has no run_started: ids are derived from its first event", line=number)
+        run = _Run(identity, e, time if time is not None else 0, header)
+        self.runs[identity] = run
+        out.append(header)
+        return run
+
+    def _run_event(self, run: _Run, e: Line, odd: dict[str, Raw], time: int, number: int, out: list[Item]) -> None:
+        payload = fields(e.payload)
+        span = run.span
+        if e.event == "run_started" and not span.started:
+            span.started, span.start = True, time
+            run.model, run.benchmark = words(payload.pop("model", ABSENT)), words(payload.pop("benchmark", ABSENT))
+            run.harness, run.environment = words(payload.pop("harness", ABSENT)), words(payload.pop("environment", ABSENT))
+            span.source.update((f"run_started.{k}", v.copy()) for k, v in {**payload, **odd}.items())
+        elif e.event == "run_finished":
+            del self.runs[run.identity]
+            self.ended.add(run.identity)
+            self._last = None
+            self._end(run, e, odd, payload, time, out)
+        else:
+            if e.event not in EVENTS:
+                self.report.note("unknown-event", f"event {e.event!r} kept as an event of the run", "info", line=number)
+            self._keep(span.events, e, odd, payload, time)
+
+    def _task_event(self, run: _Run, e: Line, odd: dict[str, Raw], time: int, number: int, out: list[Item]) -> None:
+        name = e.task_id or ""
+        task = run.tasks.get(name)
+        if task is None:
+            id = task_id(run.trace, name)
+            if int(id, 16) in run.done:
+                self.report.note("late-event", f"{e.event} after the end of task {name!r} passed over", "lost", line=number)
+                return
+            task = run.tasks[name] = _Task(id, time, e.event == "task_started", e.category)
+        if e.attempt is None:
+            task.last = max(task.last, time)
+            target: _Open = task
+        else:
+            known = task.attempts.get(e.attempt, 0)
+            if known is None:
+                self.report.note("late-event", f"{e.event} after the end of attempt {e.attempt} passed over", "lost", line=number)
+                return
+            if isinstance(known, int):
+                known = task.attempts[e.attempt] = _Open(attempt_id(run.trace, name, e.attempt), time, e.event == "attempt_started")
+            target = known
+            target.last = max(target.last, time)
+        kind = e.event
+        if kind == "phase_changed" and e.phase is not None:
+            self._phase(run, target, e, odd, time, out)
+        elif kind == "attempt_finished" and e.attempt is not None:
+            self._attempt(run, task, name, e, odd, time, out)
+        elif kind == "task_finished":
+            self._task(run, task, name, e, odd, time, out)
+        elif kind == "attempt_started" and target is not task:
+            if (payload := fields(e.payload)) or odd:
+                target.source.update((f"{kind}.{k}", v.copy()) for k, v in {**payload, **odd}.items())
+        elif kind == "task_started":
+            payload = fields(e.payload)
+            task.index, task.total = integer(payload.pop("index", ABSENT)), integer(payload.pop("total", ABSENT))
+            task.source.update((f"{kind}.{k}", v.copy()) for k, v in {**payload, **odd}.items())
+        else:
+            payload = fields(e.payload)
+            if kind == "attempt_retry":
+                self._close_phase(run, target, time, out)
+                target.retries += 1
+                if words(payload.get("scope", ABSENT)) == "attempt" and words(payload.get("stage", ABSENT)) != "recovery":
+                    target.retry += 1
+            elif kind not in EVENTS:
+                self.report.note("unknown-event", f"event {kind!r} kept as an event of its span", "info", line=number)
+            held = target.events
+            if kind == "execution_plan_resolved" and target.phase is not None and target.phase.name == e.phase:
+                held = target.phase.events
+                target.phase.last = time
+            self._keep(held, e, odd, payload, time)
+
+    def _keep(self, held: list[Event], e: Line, odd: dict[str, Raw], payload: dict[str, Raw], time: int) -> None:
+        if len(held) >= MAX_EVENTS:
+            self.report.note("too-many-events", f"more than {MAX_EVENTS:,} events on one span", "lost")
+            return
+        held.append(event_of(e, odd, payload, time))
+
+    # ------------------------------------------------------------------------------------------------------ spans
+    def _phase(self, run: _Run, owner: _Open, e: Line, odd: dict[str, Raw], time: int, out: list[Item]) -> None:
+        name = e.phase or ""
+        phase = owner.phase
+        payload = fields(e.payload)
+        if name == "analyze":
+            run.analysis = True
+        if phase is not None and phase.name == name:
+            phase.last = time
+            self._keep(phase.events, e, odd, payload, time)
+        else:
+            self._close_phase(run, owner, time, out)
+            nth = owner.seen[name] = owner.seen.get(name, 0) + 1
+            source = {k: v.copy() for k, v in {**payload, **odd}.items()} if payload or odd else {}
+            phase = owner.phase = _Phase(name, f"{name}#{nth}", time, owner.retry, source)
+        if e.status is not None:
+            phase.status = "error" if e.status in ("error", "failed") else phase.status
+            if phase.status == "error":
+                phase.error = Error(type=e.status, message=words(payload.get("error", ABSENT)))
+
+    def _close_phase(self, run: _Run, owner: _Open, time: int | None, out: list[Item]) -> None:
+        """``time`` None: the run is over and the phase has no end of its own."""
+        phase, owner.phase = owner.phase, None
+        if phase is None:
+            return
+        end = max(time if time is not None else phase.last, phase.start)
+        owner.child = max(owner.child, end)
+        attributes: dict[str, Value] = {}
+        if phase.name == "plan" and time is not None:
+            # The limiter is taken after the plan is resolved: from then on the attempt waits for a free slot.
+            resolved = [x.time for x in phase.events if x.name == "execution_plan_resolved" and x.time is not None]
+            if resolved:
+                attributes["agentcompass.queue_seconds"] = (end - resolved[-1]) / 1e9
+        out.append(
+            Phase(
+                id=ids.span_id(run.trace, owner.id, "phase", phase.key),
+                trace_id=run.trace,
+                name=phase.name,
+                key=phase.key,
+                parent_id=owner.id,
+                start=phase.start,
+                end=end,
+                clock="derived",
+                unfinished=time is None,
+                status=phase.status,
+                error=phase.error,
+                events=phase.events,
+                attributes=attributes,
+                source=phase.source,
+                type=PHASE_TYPES.get(phase.name),
+                retry=phase.retry,
+            )
+        )
+
+    def _attempt(
+        self, run: _Run, task: _Task, name: str, e: Line | None, odd: dict[str, Raw], time: int | None, out: list[Item], number: int = 0
+    ) -> None:
+        """An attempt is over: by its event, or (``e`` None) because its task or run is. ``time`` None: by the run."""
+        n = e.attempt if e is not None and e.attempt is not None else number
+        one = task.attempts[n]
+        assert one is not None
+        self._close_phase(run, one, time, out)
+        task.attempts[n] = None
+        source = one.source
+        if e is not None:
+            run.attempts_finished += 1
+            source.update((f"attempt_finished.{k}", v.copy()) for k, v in {**fields(e.payload), **odd}.items())
+        end = max(time if e is not None and time is not None else max(one.last, one.child), one.start)
+        task.child = max(task.child, end)
+        status = e.status if e is not None else None
+        attributes: dict[str, Value] = {}
+        if one.retries:
+            attributes["agentcompass.retries"] = one.retries
+        out.append(
+            Attempt(
+                id=one.id,
+                trace_id=run.trace,
+                name=f"{name} attempt {n}",
+                key=str(n),
+                parent_id=task.id,
+                start=one.start,
+                end=end,
+                clock=_clock(one.started and e is not None),
+                unfinished=e is None,
+                status=_STATUS.get(status, "unset"),
+                error=Error(type=status) if _STATUS.get(status) == "error" else None,
+                events=one.events,
+                attributes=attributes,
+                source=source,
+                number=n,
+                agent=agent_of(run.harness, run.benchmark),
+                ending=status,
+            )
+        )
+
+    def _task(self, run: _Run, task: _Task, name: str, e: Line | None, odd: dict[str, Raw], time: int | None, out: list[Item]) -> None:
+        for n, one in task.attempts.items():
+            if one is not None:
+                self._attempt(run, task, name, None, _NO_PAYLOAD, time, out, n)
+        self._close_phase(run, task, time, out)
+        del run.tasks[name]
+        run.done.add(int(task.id, 16))
+        attributes: dict[str, Value] = {}
+        status: str | None = None
+        error: Error | None = None
+        if e is not None:
+            run.tasks_finished += 1
+            status = e.status
+            payload = fields(e.payload)
+            severity = words(payload.pop("severity", ABSENT))
+            if severity is not None:
+                attributes["agentcompass.severity"] = severity
+            for key, mine in (("index", task.index), ("total", task.total)):
+                raw = payload.pop(key, None)
+                if raw is not None and integer(raw) != mine:
+                    if mine is None and key == "index":
+                        task.index = integer(raw)
+                    elif mine is None:
+                        task.total = integer(raw)
+                    else:
+                        payload[key] = raw
+            task.source.update((f"task_finished.{k}", v.copy()) for k, v in {**payload, **odd}.items())
+            if _STATUS.get(status) == "error":
+                error = Error(type=severity or status)
+        if task.total is not None:
+            attributes["agentcompass.total_tasks"] = task.total
+        end = max(time if e is not None and time is not None else max(task.last, task.child), task.start)
+        run.span.child = max(run.span.child, end)
+        out.append(
+            Task(
+                id=task.id,
+                trace_id=run.trace,
+                name=name,
+                key=name,
+                parent_id=run.span.id,
+                start=task.start,
+                end=end,
+                clock=_clock(task.started and e is not None),
+                unfinished=e is None,
+                status=_STATUS.get(status, "unset"),
+                error=error,
+                events=task.events,
+                attributes=attributes,
+                source=task.source,
+                native_id=name,
+                category=task.category,
+                index=task.index,
+                ending=status,
+            )
+        )
+
+    def _end(self, run: _Run, e: Line | None, odd: dict[str, Raw], payload: dict[str, Raw], time: int | None, out: list[Item]) -> None:
+        for name, task in list(run.tasks.items()):
+            self._task(run, task, name, None, _NO_PAYLOAD, None, out)
+        span = run.span
+        status = e.status if e is not None else None
+        error = None
+        if _STATUS.get(status) == "error":
+            error = Error(type=ERROR_TYPES.get(status or "", status), message=words(payload.pop("error", ABSENT)))
+        if e is not None:
+            span.source.update((f"run_finished.{k}", v.copy()) for k, v in {**payload, **odd}.items())
+        first = run.first
+        attributes: dict[str, Value] = {}
+        for key, value in (
+            ("harness", run.harness),
+            ("environment", run.environment),
+            ("orchestration.id", first.orchestration_id),
+            ("request.key", first.request_key),
+            ("request.name", first.request_name),
+            ("request.index", first.request_index),
+        ):
+            if value is not None:
+                attributes[f"agentcompass.{key}"] = value
+        if run.analysis:
+            attributes["agentcompass.reanalysis"] = True
+        end = time if e is not None and time is not None else max(span.last, span.child)
+        out.append(
+            Run(
+                id=span.id,
+                trace_id=run.trace,
+                name=run.benchmark or first.run_id,
+                key="run",
+                start=span.start,
+                end=max(end, span.start),
+                clock=_clock(span.started and e is not None),
+                unfinished=e is None,
+                status=_STATUS.get(status, "unset"),
+                error=error,
+                events=span.events,
+                attributes=attributes,
+                source=span.source,
+                type="benchmark",
+                native_id=first.run_id,
+                model=run.model,
+                ending=status,
+            )
+        )
+
+    def close(self) -> list[Item]:
+        """The stream is over: what is open ends at its last known time, marked unfinished."""
+        out: list[Item] = []
+        for run in list(self.runs.values()):
+            self._end(run, None, _NO_PAYLOAD, {}, None, out)
+        self.runs.clear()
+        self._last = None
+        return out
+
+
+def _clock(stated: bool) -> Clock:
+    return "recorded" if stated else "derived"
+
+
+def agent_of(harness: str | None, benchmark: str | None) -> str | None:
+    """Who works in an attempt: the harness; where there is none, the benchmark itself (fixture: harness-free)."""
+    return harness if harness and harness != "none" else benchmark
+
+
+def event_of(e: Line, odd: dict[str, Raw], payload: dict[str, Raw], time: int) -> Event:
+    """An event of the stream as an event of a span: plain values as attributes, the rest (and a resolved plan, whole) as ``source``."""
+    attributes: dict[str, Value] = {}
+    source: dict[str, Raw] = {k: v.copy() for k, v in odd.items()} if odd else {}
+    if e.status is not None:
+        attributes["agentcompass.status"] = e.status
+    for key, raw in payload.items():
+        if e.event != "execution_plan_resolved" and kind(raw) in ("string", "number", "true", "false"):
+            attributes[f"agentcompass.{key}"] = plain(raw)
+        else:
+            source[key] = raw.copy()
+    return Event(name=e.event, time=time, attributes=attributes, source=source)
+
+
+def read_lines(lines: Iterator[Bytes], report: Report, format: str) -> Iterator[Item]:
+    """All items of a stream."""
+    progress = Progress(report, format)
+    for line in lines:
+        yield from progress.feed(line)
+    yield from progress.close()
+    if not progress.lines:
+        raise ReadError(
+            "no AgentCompass event in it", input=report.input, hint="progress.jsonl holds one JSON object a line, with run_id and event"
+        )
+
+
+__all__ = [
+    "EVENTS",
+    "PHASE_TYPES",
+    "RUN_PHASES",
+    "Progress",
+    "agent_of",
+    "attempt_id",
+    "header_of",
+    "read_lines",
+    "run_id",
+    "run_key",
+    "task_id",
+]

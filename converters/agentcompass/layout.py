@@ -1,0 +1,246 @@
+"""Where the files of a run lie: run directories in a tree, task directories in every layout there was, the files of an attempt.
+
+Only fixed names of the layouts are opened, never a path that a record holds, and no symbolic link is followed. Temporaries (names that begin with a dot) are
+passed over (fixture: write-failure has one that ends in ``.json``). This module reads no result and makes no spans.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from msgspec import Raw
+
+from ..errors import ReadError, Report
+from ..jsonio import decode, fields, text
+from ..model import ABSENT
+from ..source import Source
+from .schema import absent, decode_object, items, kind, words
+
+MARKS: Final = ("run_info.json", "progress.jsonl", "progress.json", "details")
+STATES: Final = ("normal", "error", "fatal", "running")
+"""Folders of ``details``, the final ones first: a task that is in two (while it moves) is read from its final one."""
+MAX_DEPTH: Final = 12
+_ATTEMPT = re.compile(r"attempt-([0-9]{1,9})")
+_RETRY = re.compile(r"(?P<task>.+)\.attempt(?P<attempt>[0-9]{1,9})\.retry(?P<retry>[0-9]{1,9})\.(?P<stage>[a-z_]+)\.json")
+
+
+def subfolders(path: Path) -> list[Path]:
+    """Folders in ``path`` by name, no links and nothing hidden; [] when there is no such folder."""
+    try:
+        with os.scandir(path) as found:
+            return sorted(Path(e.path) for e in found if not e.name.startswith(".") and e.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def names(path: Path, suffix: str = ".json") -> list[Path]:
+    """Files in ``path`` that end in ``suffix``, no links and nothing hidden."""
+    try:
+        with os.scandir(path) as found:
+            return sorted(Path(e.path) for e in found if e.name.endswith(suffix) and e.name[0] != "." and e.is_file(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def is_run(path: Path) -> bool:
+    """A run directory has run_info.json, a progress file or details/."""
+    return any((path / m).exists() for m in MARKS)
+
+
+def is_details(path: Path) -> bool:
+    """The ``details`` folder of a run, given by itself."""
+    found = subfolders(path)
+    return bool(found) and (all(p.name in STATES for p in found) or any((p / "task.json").is_file() for p in found))
+
+
+def run_directories(root: Path, depth: int = 0) -> Iterator[Path]:
+    """The run directories in a results tree, by name; a run directory is not looked into."""
+    if is_run(root):
+        yield root
+    elif depth < MAX_DEPTH:
+        for below in subfolders(root):
+            yield from run_directories(below, depth + 1)
+
+
+@contextmanager
+def within(report: Report, name: str) -> Iterator[None]:
+    """Notices inside name this file of the input."""
+    before = report.input
+    report.input = f"{before}/{name}" if before else name
+    try:
+        yield
+    finally:
+        report.input = before
+
+
+def load(path: Path, report: Report, root: Path | None = None) -> dict[str, Raw] | None:
+    """The members of the JSON object in a file; None when it is not there or not readable, which is noted."""
+    try:
+        name = str(path.relative_to(root)) if root is not None else path.name
+    except ValueError:
+        name = path.name
+    with within(report, name):
+        try:
+            if path.is_symlink() or not path.is_file():
+                return None
+            return decode(Source(name, path=path).data(), decode_object, report)
+        except (ReadError, OSError) as error:
+            message = error.message if isinstance(error, ReadError) else error.strerror or str(error)
+            byte, place = (error.byte, error.path) if isinstance(error, ReadError) else (None, None)
+            report.note("bad-file", message, "lost", byte=byte, path=place)
+            return None
+
+
+@dataclass(slots=True)
+class AttemptFiles:
+    """What there is of one attempt. ``flat``: the result itself, where one file holds all attempts of a task."""
+
+    folder: Path | None = None
+    retries: list[tuple[int, str, Path]] = field(default_factory=list)
+    flat: Raw = field(default_factory=absent)
+
+    @property
+    def result(self) -> Path | None:
+        return self.folder / "result.json" if self.folder is not None else None
+
+    @property
+    def checkpoint(self) -> Path | None:
+        return self.folder / "checkpoint.json" if self.folder is not None else None
+
+
+@dataclass(slots=True)
+class TaskFiles:
+    """One task on disk: its folder (or its one file, in the flat layout) and the state it is filed under."""
+
+    task: str
+    path: Path
+    state: str | None = None
+    flat: bool = False
+    old_retries: list[Path] = field(default_factory=list)
+
+    def members(self, report: Report, root: Path) -> dict[str, Raw]:
+        """task.json, or the task's own fields of a flat file."""
+        return load(self.path if self.flat else self.path / "task.json", report, root) or {}
+
+    def attempts(self, members: dict[str, Raw]) -> dict[int, AttemptFiles]:
+        """Attempts by number. Names in task.json count only as ``attempt-<n>``; what is on disk counts too."""
+        found: dict[int, AttemptFiles] = {}
+        if self.flat:
+            for digits, raw in fields(members.get("attempts", ABSENT)).items():
+                if digits.isascii() and digits.isdigit() and len(digits) < 10:
+                    found[int(digits)] = AttemptFiles(flat=raw)
+            return dict(sorted(found.items()))
+        for folder in subfolders(self.path):
+            if (m := _ATTEMPT.fullmatch(folder.name)) is not None:
+                found[int(m[1])] = AttemptFiles(folder)
+        for path in self.old_retries:
+            if (m := _RETRY.fullmatch(path.name)) is not None:
+                found.setdefault(int(m["attempt"]), AttemptFiles()).retries.append((int(m["retry"]), m["stage"], path))
+        for number, files in found.items():
+            for path in names(files.folder / "retries") if files.folder is not None else []:
+                if (m := _RETRY.fullmatch(path.name)) is not None and int(m["attempt"]) == number:
+                    files.retries.append((int(m["retry"]), m["stage"], path))
+            files.retries.sort()
+        return dict(sorted(found.items()))
+
+
+def _digest(task: str) -> str:
+    return sha256(task.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Details:
+    """The ``details`` of one run, in any layout: ``<state>/<task>/task.json``, ``<task>/task.json``, or one file a task."""
+
+    def __init__(self, root: Path, report: Report) -> None:
+        self.root, self.report = root, report
+        self.folder = root / "details" if (root / "details").is_dir() else root
+        self.known: dict[str, TaskFiles] = {}
+        self._retries: list[Path] | None = None
+
+    def scan(self) -> dict[str, TaskFiles]:
+        """All tasks, by id. The id is read from task.json, never from a name."""
+        for state, folder in self._folders():
+            self._add(state, folder)
+        if self.folder.name == "details" or self.folder != self.root:
+            for path in names(self.folder):
+                self._add_flat(path)
+        return self.known
+
+    def _folders(self) -> Iterator[tuple[str | None, Path]]:
+        for state in STATES:
+            for folder in subfolders(self.folder / state):
+                yield state, folder
+        for folder in subfolders(self.folder):
+            if folder.name not in STATES and (folder / "task.json").is_file():
+                yield None, folder
+
+    def _add(self, state: str | None, folder: Path) -> None:
+        members = load(folder / "task.json", self.report, self.root)
+        task = words((members or {}).get("task_id", ABSENT))
+        if task is None:
+            if members is not None or (folder / "task.json").exists() or subfolders(folder):
+                with within(self.report, str(folder.relative_to(self.root))):
+                    self.report.note("no-task-id", "a task folder whose task.json states no task_id is passed over", "lost")
+            return
+        if task not in self.known:
+            self.known[task] = TaskFiles(
+                task, folder, state, old_retries=[p for p in self._old_retries() if p.name.startswith(folder.name + ".")]
+            )
+
+    def _add_flat(self, path: Path) -> None:
+        members = load(path, self.report, self.root)
+        if members is None or kind(members.get("attempts", ABSENT)) != "object":
+            return
+        task = words(members.get("task_id", ABSENT))
+        if task is not None and task not in self.known:
+            self.known[task] = TaskFiles(task, path, "error" if path.name.startswith("_error_") else None, flat=True)
+
+    def _old_retries(self) -> list[Path]:
+        """``retry_details/`` at the top of the run: where releases before 1.0 put retry files."""
+        if self._retries is None:
+            self._retries = names(self.root / "retry_details")
+        return self._retries
+
+    def find(self, task: str) -> TaskFiles | None:
+        """One task of a run that is going on: folders move from ``running`` to their state, so a known place is looked at again."""
+        known = self.known.get(task)
+        if known is not None and (known.flat or known.path.is_dir()):
+            return known
+        self.known.pop(task, None)
+        end = "--" + _digest(task)
+        for state in ("running", *STATES[:3]):
+            for folder in subfolders(self.folder / state):
+                if folder.name.endswith(end):
+                    found = self.known[task] = TaskFiles(task, folder, state)
+                    return found
+        return None
+
+    def leftovers(self) -> list[str]:
+        """Names of temporaries that a crash left behind."""
+        try:
+            return sorted(n for n in os.listdir(self.root) if n.startswith(".") and (".tmp" in n or n.endswith(".tmp")))
+        except OSError:
+            return []
+
+
+__all__ = [
+    "MARKS",
+    "STATES",
+    "AttemptFiles",
+    "Details",
+    "TaskFiles",
+    "is_details",
+    "is_run",
+    "items",
+    "load",
+    "run_directories",
+    "text",
+    "within",
+]

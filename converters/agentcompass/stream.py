@@ -1,0 +1,16 @@
+"""``progress.jsonl`` alone, from a file or a pipe: run, task, attempt and phase spans, in memory bounded by what is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import Report
+from ..model import Item
+from ..registry import ReadOptions
+from ..source import Source
+from .events import read_lines
+
+
+def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]:
+    """Items as they complete. ReadError when no line is an event."""
+    yield from read_lines(source.lines(), report, "agentcompass-progress")
