@@ -7,6 +7,10 @@ _FIRST = frozenset({"task_id", "task", "messages", "provider"})
 
 
 def _detect(look: Probe) -> Match | None:
+    if look.shape == "directory" and look.path is not None:
+        from .layout import recognise
+
+        return Match(85, why) if (why := recognise(look.path, look.entries)) is not None else None
     if look.shape in ("object", "lines"):
         if len(_KEYS & look.keys) >= 3:
             return Match(90, "has task_id, messages, tool_calls and tool_results")
@@ -20,7 +24,7 @@ FORMATS = (
         name="runartifacts",
         title="Collinear SimLab RunArtifacts",
         example="artifacts.json",
-        recognised="a JSON object with task_id, messages, tool_calls, tool_results",
+        recognised="a JSON object with task_id, messages, tool_calls, tool_results; a folder with artifacts.json, agent_run_*, parallel_run_* or autoresearch_run_*",
         detect=_detect,
         reader=f"{__name__}.read:read",
     ),

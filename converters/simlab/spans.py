@@ -22,14 +22,18 @@ from ..model import (
     Attempt,
     Clock,
     Error,
+    Item,
     Message,
     ModelRequest,
     Outcome,
     Phase,
+    Repair,
+    Run,
     Score,
     ToolCall,
     ToolCallPart,
     ToolCallResponsePart,
+    TraceHeader,
     Usage,
     Value,
     raw,
@@ -38,6 +42,7 @@ from . import messages, observation
 from .document import PLACEHOLDER, Document, Head, digest, digest_value, entry, entry_fields, head, metadata, result_fields, time_of
 from .endings import ending
 from .pairing import Call, bare, pair, server_of
+from .reward import Judgement, judgement, number
 
 FAMILY: Final = "simlab"
 STEP: Final = 1000
@@ -64,18 +69,22 @@ class Facts(Struct, kw_only=True):
 class Place(Struct, kw_only=True):
     """Where the attempt stands: its trace, the run above it, its path and number. ``agent``: its name when the attempt is the agent's own
     invocation (a rollout of a set). ``until``: latest end known from outside (folder stamp), ``slack``: ns by which that may be short.
-    ``scores``, ``verify``, ``verdict`` and ``attributes`` come from the files beside the record; ``whole``: keep task and final text on the attempt."""
+    ``judgement``, ``attributes``, ``source`` and ``error`` come from the files beside the record. ``input``, ``output``: keep the task, the final text on
+    the attempt, since they are not those of the run; ``model``, ``provider``: those of the run."""
 
-    trace: str
-    parent: str
+    trace: str = ""
+    parent: str = ""
     path: tuple[str, ...] = ("run",)
     number: int = 0
     agent: str | None = None
     until: int | None = None
     slack: int = 0
-    whole: bool = False
-    verdict: Any = None
-    scores: list[Score] = []
+    input: bool = False
+    output: bool = False
+    model: str | None = None
+    provider: str | None = None
+    judgement: Judgement | None = None
+    error: Error | None = None
     attributes: dict[str, Value] = {}
     source: dict[str, Raw] = {}
 
@@ -261,7 +270,7 @@ def judge(call: Call, recorded_server: str | None, result: Raw, outer: bool | No
         return Judged("ok", None, {})
     message = observation.explanation(result) if call.result is not None else summary
     message = message if message is not None else summary
-    kind = observation.error_type(bool(outer), result, message)
+    kind = observation.error_type(bool(outer) or call.result is None, result if call.result is not None else raw(message), message)
     levels: dict[str, Value] = {}
     if call.result is not None:
         levels["spanport.tool.error.outer"] = bool(outer)
@@ -421,7 +430,7 @@ class _Builder:
             source.update({f"tool_calls.{k}": v for k, v in entry_fields(self.doc.calls[call.result])[3].items()})
             if nested_arguments and parameters and call.nested is not None and not same_arguments(nested_arguments, parameters):
                 source["parameters"] = parameters
-        elif judged.outcome in ("ok", "error"):
+        elif judged.outcome in ("ok", "error") and not self.doc.atif:
             attributes["spanport.simlab.recorded"] = "messages"
         request = self.turn_of.get(call.message) if call.message is not None else None
         reasoning = lifted(arguments)
@@ -536,6 +545,20 @@ class _Builder:
             if last is None and stated:
                 last = stated[-1]
             yield self.phase("agent", "agent", first, last, self.times.clock)
+        worth = self.place.judgement
+        if worth is not None and worth.rows:
+            at = max(stated) if recorded else self.times.end
+            if at is None:
+                at = stated[-1] if stated else self.times.start
+            for row in worth.rows:
+                span = self.phase(f"verify.{row.key}", "verify", at, at, "synthetic")
+                span.parent_id = self._id("phase", "verify")
+                span.name, span.scores, span.output = row.name, row.scores, row.output
+                span.source, span.attributes, span.error = row.source, row.attributes, row.error
+                failed = row.scores[0].label == "fail" if row.scores else False
+                span.status = "error" if row.error is not None else "unset" if failed else "ok"
+                yield span
+            yield self.phase("verify", "verify", at, at, "synthetic")
 
     def phase(self, key: str, kind: str, start: int | None, end: int | None, clock: Clock) -> Phase:
         return Phase(
@@ -559,7 +582,7 @@ class _Builder:
                 source[name] = doc.fields[name]
         if bytes(doc.fields.get("steps_taken", ABSENT)) != str(len(doc.calls)).encode() and "steps_taken" in doc.fields:
             source["steps_taken"] = doc.fields["steps_taken"]
-        for name, kept in (("model", known.model), ("provider", known.provider)):
+        for name, kept in (("model", place.model), ("provider", place.provider)):
             if name in doc.fields and doc.text(name) != kept:
                 source[name] = doc.fields[name]
         for name in ("task_id", "task", "created_at", "error"):
@@ -574,6 +597,14 @@ class _Builder:
             if (number := _number(jsonio.value(doc.fields.get(name, ABSENT)))) is not None:
                 attributes[f"spanport.{name}"] = number
         attributes.update(place.attributes)
+        worth, scores = place.judgement, []
+        if worth is not None:
+            if worth.reward is not None:
+                attributes["spanport.reward"] = worth.reward
+            if worth.reward is not None or worth.verdict not in (None, "unknown"):
+                scores.append(Score(name="reward", value=worth.reward, label=worth.verdict))
+            source.update({f"reward.json.{k}" if k != "reward.txt" else k: v for k, v in worth.source.items()})
+        error = known.error or place.error
         last = {self.turns[-1].messages[-1] + 1} if self.turns else {0}
         tail = [self.message(i) for i in range(min(last), len(self.heads))]
         start, end = self.times.start, self.times.end
@@ -595,21 +626,21 @@ class _Builder:
             end=end,
             clock=clock,
             uncertainty=slack,
-            status="error" if known.error is not None else "ok" if known.ending == "completed" else "unset",
-            error=known.error,
+            status="error" if error is not None else "ok" if known.ending == "completed" else "unset",
+            error=error,
             unfinished=doc.cut,
-            scores=place.scores,
+            scores=scores,
             attributes=attributes,
             source={**source, **place.source},
             number=place.number,
             agent=place.agent,
             conversation_id=known.conversation,
-            input=doc.fields.get("task", ABSENT) if place.whole else ABSENT,
-            output=final_of(doc) if place.whole else ABSENT,
+            input=doc.fields.get("task", ABSENT) if place.input else ABSENT,
+            output=final_of(doc) if place.output else ABSENT,
             messages=tail,
             usage=known.usage,
             ending=known.ending,
-            verdict=place.verdict,
+            verdict=worth.verdict if worth is not None else None,
         )
 
 
@@ -655,6 +686,72 @@ def shape_of(heads: list[Head]) -> str:
 def rollout(doc: Document, known: Facts, place: Place, report: Report) -> Iterator[AnySpan]:
     """The spans of one rollout, children first, the attempt last."""
     return _Builder(doc, known, place, report).build()
+
+
+def single(
+    doc: Document,
+    form: str,
+    report: Report,
+    *,
+    repairs: list[Repair] | None = None,
+    place: Place | None = None,
+    name: str | None = None,
+    more: Run | None = None,
+) -> Iterator[Item]:
+    """A trace of one run with one attempt. ``form``: the format that it was read as; ``more``: links, scores, attributes, source and
+    events that the run gets besides."""
+    known = facts(doc)
+    key = run_key(doc, known)
+    trace = ids.trace_id(FAMILY, *key)
+    run = ids.span_id(trace, "run")
+    yield TraceHeader(id=trace, family=FAMILY, format=form, run_key=key, name=name or known.task_id or None, repairs=repairs or [])
+    given = place or Place(judgement=stated_judgement(doc))
+    given.trace, given.parent, given.model, given.provider = trace, run, known.model, known.provider
+    attempt: AnySpan | None = None
+    for span in rollout(doc, known, given, report):
+        yield span
+        attempt = span
+    assert isinstance(attempt, Attempt)
+    extra = more or Run(id="", trace_id="", name="", key="")
+    yield Run(
+        id=run,
+        trace_id=trace,
+        key="run",
+        name=known.agent,
+        start=attempt.start,
+        end=attempt.end,
+        clock=attempt.clock,
+        uncertainty=attempt.uncertainty,
+        unfinished=attempt.unfinished,
+        status=attempt.status,
+        error=attempt.error,
+        links=extra.links,
+        events=extra.events,
+        scores=extra.scores,
+        attributes=extra.attributes,
+        source=extra.source,
+        type="agent",
+        native_id=known.task_id or None,
+        conversation_id=known.conversation,
+        model=known.model,
+        provider=known.provider,
+        input=doc.fields.get("task", ABSENT),
+        output=final_of(doc),
+        ending=attempt.ending,
+        verdict=attempt.verdict,
+    )
+
+
+def stated_judgement(doc: Document) -> Judgement | None:
+    """The verdict that a trajectory states itself."""
+    stated = jsonio.fields(doc.verifier)
+    if not stated:
+        return None
+    passed = jsonio.value(stated.get("passed", ABSENT))
+    found = judgement(stated.get("payload", ABSENT), None, passed if isinstance(passed, bool) else None)
+    if found.reward is None:
+        found.reward = number(jsonio.value(stated.get("reward", ABSENT)))
+    return found
 
 
 def lifted(arguments: Raw) -> str | None:
