@@ -69,7 +69,7 @@ const closePanel = () => { document.body.classList.remove('details'); $('tree').
 function openTrace(t) {
   const run = pageInfo.runs[t.number];
   document.body.classList.remove('details');
-  $('runs').hidden = true; $('opening').hidden = true; $('trace').hidden = false;
+  $('runs').hidden = true; $('opening').hidden = true; $('trace').hidden = false; $('to-overview').hidden = false;
   $('to-runs').hidden = pageInfo.runs.length < 2;
   document.title = `${run.name} · spanport`;
   $('name').textContent = visibleText(run.name);
@@ -186,7 +186,9 @@ function filter() {
   refresh();
   const count = view.fits ? view.fits.reduce((a, b) => a + b, 0) : 0;
   $('clear').hidden = !view.fits;
+  $('to-filters').classList.toggle('on', Boolean(filtered()));
   $('found').textContent = state.query ? `${many(count)}${state.searching < 1 ? '…' : ''}` : '';
+  markFound();
   if (view.fits) $('live').textContent = `${many(count)} ${count === 1 ? 'span fits' : 'spans fit'}`;
 }
 
@@ -285,6 +287,25 @@ document.addEventListener('keydown', (e) => {
   } else if (!field && KEYS[e.key]) { e.preventDefault(); KEYS[e.key](); }
 });
 
+// What the search found, marked in the panel. The marks are no part of the document.
+function markFound() {
+  if (!('highlights' in CSS)) return;
+  CSS.highlights.delete('found');
+  const wanted = state.query.toLowerCase(), ranges = [], walker = document.createTreeWalker($('panel'), NodeFilter.SHOW_TEXT);
+  while (wanted && ranges.length < 500 && walker.nextNode()) {
+    const node = walker.currentNode, text = node.data.toLowerCase();
+    if (text.length !== node.data.length) continue;
+    for (let at = text.indexOf(wanted); at >= 0 && ranges.length < 500; at = text.indexOf(wanted, at + wanted.length)) {
+      const range = new Range();
+      range.setStart(node, at); range.setEnd(node, at + wanted.length);
+      ranges.push(range);
+    }
+  }
+  if (ranges.length) CSS.highlights.set('found', new Highlight(...ranges));
+}
+let marking = 0;
+new MutationObserver(() => { cancelAnimationFrame(marking); marking = requestAnimationFrame(markFound); }).observe($('panel'), { childList: true, subtree: true });
+
 // Links to spans in the panel move without leaving the tree's place in history.
 $('panel').addEventListener('click', (e) => {
   const link = e.target.closest('a[data-row]');
@@ -304,6 +325,7 @@ $('zoom-in').addEventListener('click', KEYS['+']);
 $('zoom-out').addEventListener('click', KEYS['-']);
 $('zoom-fit').addEventListener('click', KEYS[0]);
 $('to-help').addEventListener('click', () => $('help').showModal());
+$('to-filters').addEventListener('click', () => $('to-filters').setAttribute('aria-expanded', document.body.classList.toggle('filters')));
 $('to-overview').addEventListener('click', KEYS.o);
 $('to-runs').addEventListener('click', () => { location.hash = ''; });
 
@@ -368,7 +390,7 @@ function fillRun(row, position) {
 }
 
 function showRuns() {
-  $('trace').hidden = true; $('opening').hidden = true; $('runs').hidden = false; $('to-runs').hidden = true;
+  $('trace').hidden = true; $('opening').hidden = true; $('runs').hidden = false; $('to-runs').hidden = true; $('to-overview').hidden = true;
   document.body.classList.remove('details');
   document.title = `${many(pageInfo.runs.length)} runs · spanport`;
   $('name').textContent = pageInfo.runs.length ? `${many(pageInfo.runs.length)} runs` : 'No runs';
@@ -427,6 +449,6 @@ async function begin() {
   addEventListener('hashchange', go);
   await go();
   if (!$('trace').hidden) $('tree').focus({ preventScroll: true });
-  document.body.dataset.ready = 'yes';
+  document.body.dataset.ready = Math.round(performance.now());
 }
 begin();

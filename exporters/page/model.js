@@ -175,7 +175,8 @@ function timeByKind(t) {
     if (kind === MODEL) models += step; else tools += step;
     last = time;
   }
-  sum.rest = Math.max(0, sum.whole - sum.model - sum.tool - sum.both);
+  sum.rest = sum.whole - sum.model - sum.tool - sum.both;
+  for (const part of ['model', 'tool', 'both', 'rest']) if (sum[part] < sum.whole / 2000) sum[part] = 0; // sums of floats
   return sum;
 }
 
@@ -210,5 +211,8 @@ function clockTime(ns) {
   const micro = String(((ns % 1000000000n) + 1000000000n) % 1000000000n / 1000n).padStart(6, '0');
   return `${date.toISOString().slice(0, 19).replace('T', ' ')}.${micro} UTC`;
 }
-// Control characters as their signs, so that a name stays in its line.
-const visibleText = (text) => text.replace(/[\u0000-\u001f\u007f]/g, (c) => c === '\u007f' ? '\u2421' : String.fromCharCode(0x2400 + c.charCodeAt(0)));
+// Control characters as their signs and those that turn the direction of writing as their codes, so that a name stays in its line.
+const visibleText = (text) => text.replace(/[\u0000-\u001f\u007f\u202a-\u202e\u2066-\u2069]/g, (c) => {
+  const code = c.charCodeAt(0);
+  return code < 32 ? String.fromCharCode(0x2400 + code) : code === 127 ? '\u2421' : `\\u${code.toString(16)}`;
+});

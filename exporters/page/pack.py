@@ -241,9 +241,7 @@ ARTIFACT: Final = tuple(f for f in Artifact.__struct_fields__ if f not in ("payl
 def _artifact(given: Artifact, carry: bool) -> list[Any]:
     """[{field: value}, payload, created in ns as text, source]."""
     facts = {f: v for f in ARTIFACT if (v := getattr(given, f)) is not None}
-    return _cut(
-        [facts, _raw(given.payload), None if given.created is None else str(given.created), _source(given.source, carry)]
-    )
+    return _cut([facts, _raw(given.payload), None if given.created is None else str(given.created), _source(given.source, carry)])
 
 
 def usage(given: Usage | None) -> list[Any] | None:
@@ -290,7 +288,10 @@ def content(span: AnySpan, rows: dict[str, int], carry: bool) -> dict[str, Any]:
             "d": _raw(span.tool_definitions),
             "p": span.parameters,
             "w": span.time_to_first_token,
-            "c": [_cut([c.time - span.start if c.time is not None and span.start is not None else None, c.length, c.part[:1]]) for c in span.chunks],
+            "c": [
+                _cut([c.time - span.start if c.time is not None and span.start is not None else None, c.length, c.part[:1]])
+                for c in span.chunks
+            ],
         }
     elif isinstance(span, ToolCall):
         found |= {"z": span.reasoning, "a": _raw(span.arguments), "r": _raw(span.result)}
@@ -366,9 +367,7 @@ def index(spans: list[AnySpan], depths: list[int], firsts: list[int], rows: dict
         "unsure": [[n, s.uncertainty] for n, s in enumerate(spans) if s.uncertainty],
         "tokens": [[n, u.input, u.output] for n, s in requests if (u := s.usage) is not None],
         "models": [words(s.model or s.response_model) for _, s in requests],
-        "errors": [
-            [n, words(s.error.type), words(_first_line(s.error.message))] for n, s in enumerate(spans) if s.error is not None
-        ],
+        "errors": [[n, words(s.error.type), words(_first_line(s.error.message))] for n, s in enumerate(spans) if s.error is not None],
         "by": [[n, rows[s.requested_by]] for n, s in enumerate(spans) if isinstance(s, ToolCall) and s.requested_by in rows],
         "links": [[n, rows[x.span_id], words(x.type)] for n, s in enumerate(spans) for x in s.links if x.span_id in rows],
         "chunks": firsts,
@@ -409,7 +408,11 @@ def about(trace: Trace) -> dict[str, Any]:
 
 def _cost(trace: Trace) -> float | None:
     """Dollars, of the requests whose source states them."""
-    stated = [s.usage.cost for s in trace.spans if isinstance(s, ModelRequest) and not s.reused and s.usage is not None and s.usage.cost is not None]
+    stated = [
+        s.usage.cost
+        for s in trace.spans
+        if isinstance(s, ModelRequest) and not s.reused and s.usage is not None and s.usage.cost is not None
+    ]
     return sum(stated) if stated else None
 
 

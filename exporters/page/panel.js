@@ -223,10 +223,11 @@ async function spanPanel(t, r) {
     out.push(el('.error-box', {}, el('.section-head', {}, sign('error', 'error'), el('b', {}, visibleText(error[0] || 'error')), el('.spacer'),
       error[1] ? copyButton('error', () => error[1]) : null), error[1] ? longText(error[1]) : null));
   }
-  out.push(timesAndTokens(t, r, content));
-  const pairs = facts.map(([label, value]) => [t.labels[label], asText(value)]);
-  if (t.by.has(r)) pairs.push(['requested by', spanLink(t, t.by.get(r))]);
-  if (pairs.length) out.push(factList(pairs));
+  out.push(factList([
+    ...facts.map(([label, value]) => [t.labels[label], asText(value)]),
+    t.by.has(r) ? ['requested by', spanLink(t, t.by.get(r))] : ['', ''],
+    ...timesAndTokens(t, r, content),
+  ]));
   out.push(...related(t, r, content));
   const scores = items(content.get('S'));
   if (scores.length) out.push(section('Scores', scores.map(scoreNode)));
@@ -284,7 +285,7 @@ function timesAndTokens(t, r, content) {
     add('tokens in', input); add('from cache', read); add('into cache', write); add('tokens out', output); add('of them reasoning', reasoning); add('tokens in all', total);
     if (cost !== null) pairs.push(['cost', `$${cost}`]);
   }
-  return factList(pairs);
+  return pairs;
 }
 
 function streamed(chunks) {
@@ -292,6 +293,10 @@ function streamed(chunks) {
   const sum = list.reduce((n, c) => n + c[1], 0);
   return `${many(list.length)} pieces, ${many(sum)} characters` + (timed.length > 1 ? ` over ${duration(timed[timed.length - 1][0] - timed[0][0])}` : '');
 }
+
+const BACK = {
+  retry_of: 'retried by', read_from: 'read by', continuation_of: 'continued by', reused_from: 'reused by', part_of: 'has part', follows: 'followed by', nested_run: 'nested in',
+};
 
 // Links of both directions, calls that a request asked for, runs inside.
 function related(t, r, content) {
@@ -305,7 +310,7 @@ function related(t, r, content) {
         : el('span.mono', {}, visibleText(`${span} in trace ${trace}, not in this page`)),
       attributes ? el('span.note', {}, visibleText(JSON.stringify(attributes))) : null));
   }
-  for (const [from, type] of (t.linked.get(r) || []).slice(0, MANY)) rows.push(spanLink(t, from, `${type.replace(/_/g, ' ')} of`.replace(/ of of$/, ' of') === 'retry of' ? 'retried by' : `${type.replace(/_/g, ' ')}, from`));
+  for (const [from, type] of (t.linked.get(r) || []).slice(0, MANY)) rows.push(spanLink(t, from, BACK[type] || `${type.replace(/_/g, ' ')} (of this)`));
   const out = rows.length ? [section('Links', el('.links', {}, rows))] : [];
   const calls = t.asked.get(r) || [];
   if (calls.length) out.push(section('Asked for', el('.links', {}, calls.slice(0, MANY).map((row) => spanLink(t, row)))));

@@ -94,7 +94,7 @@ function fillRow(row, position) {
   row.setAttribute('aria-setsize', view.rows.length);
   row.setAttribute('aria-selected', r === view.chosen);
   if (folds) row.setAttribute('aria-expanded', open); else row.removeAttribute('aria-expanded');
-  row.setAttribute('aria-label', spoken(t, r));
+  row.setAttribute('aria-label', row.title = spoken(t, r));
   row.indent.style.setProperty('--depth', Math.min(depth, 16));
   row.fold.className = 'fold' + (folds ? open ? ' open' : '' : ' leaf');
   row.icon.firstChild.setAttribute('href', '#s-' + kind.code);
@@ -151,6 +151,10 @@ function markChosen(r) {
   view.chosen = r;
   activeRow();
   if (view.place.has(r)) treeList.reveal(view.place.get(r));
+  if (r >= 0 && (view.t.start[r] > view.to || shownEnd(view.t, r) < view.from)) {
+    const width = view.to - view.from, middle = (view.t.start[r] + shownEnd(view.t, r)) / 2;
+    setTime(middle - width / 2, middle + width / 2);
+  }
   treeList.stamp++;
   treeList.draw();
   mapLater();
@@ -196,7 +200,7 @@ function drawScale() {
   const marks = [], lines = [];
   for (let at = Math.ceil((view.from - view.t.from) / by) * by; at <= view.to - view.t.from; at += by) {
     const left = `${(at + view.t.from - view.from) / width * 100}%`;
-    const mark = el('span.tick', {}, offset(at, by)), line = el('i.tick');
+    const mark = el('span.tick', {}, (at + view.t.from - view.from) / width * ticks.clientWidth < ticks.clientWidth - 48 ? offset(at, by) : ''), line = el('i.tick');
     mark.style.left = line.style.left = left;
     marks.push(mark); lines.push(line);
   }
@@ -214,40 +218,51 @@ function offset(ns, by) {
   return `${(ns / unit[0]).toFixed(Math.max(0, Math.ceil(Math.log10(unit[0] / by) - 1e-9)))} ${unit[1]}`;
 }
 
-// --- the map: the whole trace on one small canvas, with what is on screen as a window over it
+// --- the map: the whole trace on one small canvas, a lane a kind, with the time on screen as a window and the rows on screen as a mark
 let mapAsked = false, drawn = null;
 function mapLater() { if (!mapAsked) { mapAsked = true; requestAnimationFrame(drawMap); } }
 function drawMap() {
   mapAsked = false;
-  const map = $('map'), canvas = map.firstElementChild, t = view.t;
+  const map = $('map'), t = view.t;
   if (!t || !map.clientWidth) return;
-  const width = map.clientWidth, height = map.clientHeight, scale = devicePixelRatio || 1;
-  const state = [t.number, view.rows, width, height, scale, getComputedStyle(map).color].join();
+  const state = [map.clientWidth, map.clientHeight, devicePixelRatio, getComputedStyle(map).color].join();
   if (drawn !== state || drawMap.rows !== view.rows) {
     drawn = state; drawMap.rows = view.rows;
-    canvas.width = width * scale; canvas.height = height * scale;
-    const pen = canvas.getContext('2d'), count = view.rows.length, style = getComputedStyle(map);
-    const colours = KINDS.map((k) => style.getPropertyValue(`--${k.code}`)).map(resolved);
-    const red = resolved(style.getPropertyValue('--bad'));
-    pen.scale(scale, scale);
-    const thick = Math.max(1, Math.min(3, (height - 6) / Math.max(count, 1) * 0.8)), whole = t.to - t.from;
-    const draw = (bad) => {
-      for (let p = 0; p < count; p++) {
-        const r = view.rows[p];
-        if (isNaN(t.start[r]) || isBad(t, r) !== bad) continue;
-        const x = (t.start[r] - t.from) / whole * width, w = (shownEnd(t, r) - t.start[r]) / whole * width;
-        pen.fillStyle = bad ? red : colours[t.kind[r]];
-        pen.globalAlpha = bad ? 1 : view.fits && !view.fits[r] ? 0.2 : 0.75;
-        pen.fillRect(x, 3 + p / Math.max(count, 1) * (height - 6), Math.max(w, bad ? 2 : 1), bad ? Math.max(thick, 2) : thick);
-      }
-    };
-    draw(false); draw(true);
+    drawLanes(map.firstElementChild, map.clientWidth, map.clientHeight, getComputedStyle(map));
   }
-  const tree = $('tree'), h = rowHeight(), frame = map.querySelector('.window'), total = Math.max(view.rows.length * h, 1);
-  frame.style.left = `${(view.from - t.from) / (t.to - t.from) * 100}%`;
-  frame.style.width = `${(view.to - view.from) / (t.to - t.from) * 100}%`;
-  frame.style.top = `${3 + Math.min(1, tree.scrollTop / total) * (height - 6)}px`;
-  frame.style.height = `${Math.max(4, Math.min(1, tree.clientHeight / total) * (height - 6))}px`;
+  const whole = t.to - t.from, mark = (node, from, to) => {
+    node.style.left = `${(from - t.from) / whole * 100}%`;
+    node.style.width = `${Math.max(0, to - from) / whole * 100}%`;
+  };
+  const frame = map.querySelector('.window'), here = map.querySelector('.here');
+  frame.hidden = view.to - view.from >= whole * 0.999;
+  mark(frame, view.from, view.to);
+  let from = Infinity, to = -Infinity;
+  for (const row of treeList.pool) {
+    if (row.row === undefined || isNaN(t.start[row.row]) || t.end[row.row] > row.row + 1) continue;
+    from = Math.min(from, t.start[row.row]); to = Math.max(to, endOf(t, row.row));
+  }
+  here.hidden = from > to || view.rows.length <= treeList.pool.length;
+  if (!here.hidden) mark(here, Math.max(from, t.from), Math.min(to, t.to));
+}
+function drawLanes(canvas, width, height, style) {
+  const t = view.t, pen = canvas.getContext('2d'), scale = devicePixelRatio || 1, whole = t.to - t.from;
+  canvas.width = width * scale; canvas.height = height * scale;
+  pen.scale(scale, scale);
+  const kinds = KINDS.map((_, k) => k).filter((k) => k !== RUN && view.rows.some((r) => t.kind[r] === k));
+  if (!kinds.length) kinds.push(RUN);
+  const colours = KINDS.map((k) => resolved(style.getPropertyValue(`--${k.code}`))), red = resolved(style.getPropertyValue('--bad'));
+  const lane = (height - 8) / kinds.length, thick = Math.max(2, Math.min(10, lane - 2));
+  for (const bad of [false, true]) {
+    for (const r of view.rows) {
+      const place = kinds.indexOf(t.kind[r]);
+      if (place < 0 || isNaN(t.start[r]) || isBad(t, r) !== bad) continue;
+      const w = (shownEnd(t, r) - t.start[r]) / whole * width;
+      pen.fillStyle = bad ? red : colours[t.kind[r]];
+      pen.globalAlpha = view.fits && !view.fits[r] ? 0.15 : bad ? 1 : 0.6;
+      pen.fillRect((t.start[r] - t.from) / whole * width, 3 + place * lane, Math.max(w > 3 ? w - 0.5 : w, bad ? 2 : 1), thick);
+    }
+  }
 }
 const probe = document.body.appendChild(el('i.unseen'));
 function resolved(colour) { probe.style.color = colour; return getComputedStyle(probe).color; }
@@ -274,14 +289,18 @@ function brush(area, box, onClick) {
       mark.remove();
       const width = whole[1] - whole[0], a = Math.min(start, at(e)), b = Math.max(start, at(e));
       if (moved && e.type === 'pointerup') setTime(whole[0] + a * width, whole[0] + b * width);
-      else if (!moved && onClick) onClick((e.clientY - rect.top) / rect.height);
+      else if (!moved && onClick) onClick(at(e));
     };
     area.addEventListener('pointermove', move);
     area.addEventListener('pointerup', up);
     area.addEventListener('pointercancel', up);
   });
 }
-brush($('map'), () => $('map'), (share) => { $('tree').scrollTop = share * view.rows.length * rowHeight() - $('tree').clientHeight / 2; });
+brush($('map'), () => $('map'), (share) => {
+  const t = view.t, time = t.from + share * (t.to - t.from), leaf = (r) => t.end[r] === r + 1 && endOf(t, r) >= time;
+  const position = view.rows.findIndex(leaf);
+  if (position >= 0) $('tree').scrollTop = position * rowHeight() - $('tree').clientHeight / 3;
+});
 brush($('axis'), () => $('axis').querySelector('.ticks'), null);
 $('map').addEventListener('dblclick', () => setTime(view.t.from, view.t.to));
 $('axis').addEventListener('dblclick', () => setTime(view.t.from, view.t.to));
