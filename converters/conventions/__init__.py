@@ -37,3 +37,10 @@ def flatten(span: AnySpan, profile: Profile = GENERIC) -> FlatSpan:
         status=_STATUS[span.status],
         message=(span.error.message or "") if span.error is not None and span.status == "error" else "",
     )
+
+
+def unflatten(flat: FlatSpan) -> AnySpan:
+    """The span that ``flat`` is: the one that `flatten` made it of, or, when somebody else wrote it, what its attributes say it is."""
+    from . import foreign, undress
+
+    return undress.span(flat) or foreign.span(flat)

@@ -34,7 +34,8 @@ class FlatLink(Struct, gc=False):
 
 
 class FlatSpan(Struct, kw_only=True, gc=False):
-    """Times in ns; ids in hex; ``kind`` and ``status`` are OTLP's numbers."""
+    """Times in ns; ids in hex; ``kind`` and ``status`` are OTLP's numbers. ``extra``: what a span of somebody else's says beyond these, by its
+    OTLP JSON name (traceState, scope, …); never written from here."""
 
     trace_id: str
     span_id: str
@@ -48,6 +49,7 @@ class FlatSpan(Struct, kw_only=True, gc=False):
     links: list[FlatLink] = []
     status: int = UNSET
     message: str = ""
+    extra: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,22 @@ from ..registry import Format, Match, Probe
 def _detect_json(look: Probe) -> Match | None:
     if look.shape in ("object", "lines") and "resourceSpans" in look.keys:
         return Match(99, "has resourceSpans")
+    if look.shape in ("object", "lines", "other") and b'{"resourceSpans"' in look.head:
+        return Match(20, "has resourceSpans, though not at its top or in its first line")
+    exported = (
+        look.shape in ("object", "lines") and "data" in look.keys and (b'"start_time_unix_nano"' in look.head or b'"context"' in look.head)
+    )
+    if exported and b'"trace_id"' in look.head:
+        return Match(80, "has data with spans, as Phoenix's REST API gives them")
     return None
+
+
+def _detect_proto(look: Probe) -> Match | None:
+    if look.shape in ("directory", "sqlite", "empty") or not look.head:
+        return None
+    from .decode import is_proto
+
+    return Match(95, "is a protobuf message of ResourceSpans") if is_proto(look.head) else None
 
 
 FORMATS = (
@@ -17,6 +32,17 @@ FORMATS = (
         recognised="a JSON object with resourceSpans",
         suffix=".otlp.jsonl",
         detect=_detect_json,
-        writer=f"{__name__}.encode:write_json",
+        reader=f"{__name__}.decode:read_json",
+        writer=f"{__name__}.write:write_json",
+    ),
+    Format(
+        name="otlp-proto",
+        title="OTLP traces as protobuf: TracesData or ExportTraceServiceRequest, one message or many with their length before each",
+        example="run.otlp.pb",
+        recognised="bytes that are a ResourceSpans message",
+        suffix=".otlp.pb",
+        detect=_detect_proto,
+        reader=f"{__name__}.decode:read_proto",
+        writer=f"{__name__}.write:write_proto",
     ),
 )

@@ -29,6 +29,8 @@ def resource_attributes(header: TraceHeader) -> Attributes:
     """The resource of a trace: its own, with ``service.name`` from the producer where the source names no service."""
     known = dict(header.resource)
     known.setdefault("service.name", header.family)
+    if known["service.name"] != header.family:
+        known["spanport.family"] = header.family
     known.setdefault("spanport.source.format", header.format)
     known.setdefault("spanport.run.key", header.run_key)
     return list(known.items())

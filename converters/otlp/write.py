@@ -1,0 +1,106 @@
+"""Model → OTLP files: JSON Lines and protobuf, as ``convert`` writes them. Sending is `spanport.exporters`' business.
+
+With ``carry`` each span is read back as it was written, and what did not come back is put beside it as ``spanport.rest`` (see `conventions.undress`);
+the header likewise, as ``spanport.header`` on the resource of the trace's first line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, BinaryIO
+
+import msgspec
+from msgspec import Raw
+
+from .. import patch
+from ..conventions import flatten, unflatten
+from ..conventions.flat import Attributes, FlatSpan, Profile
+from ..conventions.semconv import SCHEMA_URL
+from ..conventions.undress import REST, rest
+from ..errors import Report
+from ..model import AnySpan, Item, TraceHeader
+from ..registry import WriteOptions
+from . import schema as s
+from .decode import HEADER, flat_span, header_of
+from .encode import SCOPE, _json_attributes, batched, json_span, resource_attributes, scope_version
+
+_encode = msgspec.json.Encoder().encode
+_span = msgspec.json.Decoder(s.Span)
+
+
+def whole_span(span: AnySpan, profile: Profile) -> tuple[FlatSpan, bytes]:
+    """``span`` with everything that it takes to read it back as it is, flat and as OTLP JSON."""
+    flat = flatten(span, profile)
+    text = _encode(json_span(flat))
+    if not profile.carry:
+        return flat, text
+    missing = rest(span, unflatten(flat_span(_span.decode(text), {})))
+    if missing is not None:
+        flat.attributes.append((REST, missing))
+        text = _encode(json_span(flat))
+    return flat, text
+
+
+def _like(value: Any) -> Any:
+    """An attribute value as it comes back."""
+    if isinstance(value, bool) or not isinstance(value, int) or -(1 << 63) <= value < 1 << 63:
+        return value
+    return str(value)
+
+
+def resource_of(header: TraceHeader, carry: bool) -> Attributes:
+    """The resource of a trace; with ``carry`` everything that the header says."""
+    found = resource_attributes(header)
+    if not carry:
+        return found
+    back = header_of(header.id, [(key, _like(value)) for key, value in found], header.format)
+    a, b = json.loads(_encode(back)), json.loads(_encode(header))
+    if (missing := patch.diff(a, b)) is not None:
+        found.append((HEADER, json.dumps(missing, separators=(",", ":"), ensure_ascii=False)))
+    return found
+
+
+def _losses(span: AnySpan, report: Report) -> None:
+    for name in span.source:
+        report.loss(f"{span.__struct_config__.tag}.source.{name}", "dropped", reason="--no-carry")
+
+
+def _profile(options: WriteOptions) -> Profile:
+    given = options.extra.get("profile")
+    return given if isinstance(given, Profile) else Profile(carry=options.carry)
+
+
+def write_json(items: Iterable[Item], out: BinaryIO, report: Report, options: WriteOptions, size: int = 512) -> None:
+    """OTLP JSON Lines: one TracesData a line, of at most ``size`` spans of one trace."""
+    profile = _profile(options)
+    told: set[str] = set()
+    scope = {"name": SCOPE, "version": scope_version()}
+    for header, spans in batched(items, size):
+        resource = {"attributes": _json_attributes(resource_of(header, profile.carry and header.id not in told))}
+        told.add(header.id)
+        texts = [Raw(whole_span(span, profile)[1]) for span in spans]
+        if not profile.carry:
+            for span in spans:
+                _losses(span, report)
+        group = {"resource": resource, "scopeSpans": [{"scope": scope, "spans": texts, "schemaUrl": SCHEMA_URL[profile.dialect]}]}
+        out.write(_encode({"resourceSpans": [group]}))
+        out.write(b"\n")
+
+
+def write_proto(items: Iterable[Item], out: BinaryIO, report: Report, options: WriteOptions, size: int = 512) -> None:
+    """One ExportTraceServiceRequest (or TracesData: the same on the wire), written piece by piece: repeated fields of protobuf messages that stand
+    one after another are one message."""
+    from . import wire
+
+    profile = _profile(options)
+    told: set[str] = set()
+    for header, spans in batched(items, size):
+        resource = resource_of(header, profile.carry and header.id not in told)
+        told.add(header.id)
+        flats = [whole_span(span, profile)[0] for span in spans]
+        if not profile.carry:
+            for span in spans:
+                _losses(span, report)
+        head = wire.resource_spans_head(resource, SCOPE, scope_version())
+        out.write(wire.request(head, [wire.span(flat) for flat in flats], SCHEMA_URL[profile.dialect]))
