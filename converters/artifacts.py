@@ -115,8 +115,6 @@ class Index:
 
         for span in trace.spans:
             for artifact in span.artifacts:
-                if artifact.found_in == "manifest":  # files that were collected are no artifacts of a conversation
-                    continue
                 thread = self._thread(*((artifact.thread, "", True) if artifact.thread is not None else home(span)))
                 self._made(thread, artifact, span)
             if isinstance(span, ToolCall) and span.result and (reads := operation(span.name)) is not None:

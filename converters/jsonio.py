@@ -172,6 +172,32 @@ def inner(source: str) -> Raw:
     return Raw(data)
 
 
+_MARK = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
+
+
+def whole_part(data: bytes) -> bytes | None:
+    """A document that breaks off, up to its last complete member or item (of the top level, or of an array one level below), closed
+    again; None when there is none. An item that is cut is dropped whole."""
+    stack = bytearray()
+    cut: int | None = None
+    closing = b""
+    for token in _MARK.finditer(data):
+        mark = token.group()
+        if mark in (b"{", b"["):
+            stack += mark
+            continue
+        if mark in (b"}", b"]"):
+            if not stack:
+                return None
+            del stack[-1:]
+        elif mark != b",":
+            continue
+        if len(stack) == 1 or stack == b"{[":
+            cut = token.start() if mark == b"," else token.end()
+            closing = b"".join(b"]" if s == 0x5B else b"}" for s in reversed(stack))
+    return None if cut is None else data[:cut] + closing
+
+
 def minify(raw: Raw) -> bytes:
     """The JSON text without white space outside strings."""
     data = bytes(raw)
@@ -183,4 +209,4 @@ def is_null(raw: Raw) -> bool:
     return not raw or bytes(raw) == b"null"
 
 
-__all__ = ["ABSENT", "MAX_DOCUMENT", "MAX_LINE", "decode", "explain", "fields", "inner", "is_null", "minify", "repair", "text", "value"]
+__all__ = ["ABSENT", "MAX_DOCUMENT", "MAX_LINE", "decode", "explain", "fields", "inner", "is_null", "minify", "repair", "text", "value", "whole_part"]

@@ -334,6 +334,29 @@ def test_artifacts_in_otlp(tmp_path: Path) -> None:
     assert run("artifacts", "get", out, 502)[1] == want["get"]["502"]
 
 
+@pytest.mark.parametrize("file", ["others.json", "threads/two_turns_compare/thread.json", "neighbours/adk_events.json"])
+@pytest.mark.parametrize("format", ["spanport", "otlp-json", "otlp-proto"])
+def test_artifacts_survive_a_conversion(file: str, format: str, tmp_path: Path) -> None:
+    assert run("convert", FIXTURES / file, "--to", format, "-o", tmp_path / "out")[0] == 0
+    want = run("artifacts", "list", FIXTURES / file)[1]
+    assert run("artifacts", "list", tmp_path / "out")[:2] == (0, want)
+    for line in want.splitlines():
+        id = line[1:].split(" ")[0]
+        assert run("artifacts", "get", tmp_path / "out", id)[:2] == run("artifacts", "get", FIXTURES / file, id)[:2]
+
+
+def test_in_a_run_record() -> None:
+    """SimLab's record has no artifact channel: the sentence gives id and type, the reading calls the rest, the thread is in its metadata."""
+    file = FIXTURES / "simlab" / "artifacts.json"
+    assert run("artifacts", "list", file, "--thread", "th-1")[1] == "#502 [turn 2] chart\n#501 [turn 1] chart — Revenue"
+    want = json.loads((FIXTURES / "threads" / "two_turns_compare" / "_expected.json").read_text(encoding="utf-8"))
+    assert run("artifacts", "get", file, 501)[1] == want["get"]["501"]
+    (trace,) = read(file)
+    calls = [s for s in trace.spans if isinstance(s, ToolCall)]
+    assert all(c.reasoning and c.reasoning.startswith(f"I call {c.name} because") for c in calls)
+    assert [len(c.links) for c in calls] == [0, 1, 1, 0]
+
+
 def test_artifacts_in_show() -> None:
     code, out, _ = run("show", FIXTURES / "threads" / "two_turns_compare" / "thread.json")
     assert code == 0

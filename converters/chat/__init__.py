@@ -47,9 +47,9 @@ def _detect(look: Probe) -> Match | None:
 def _detect_table(look: Probe) -> Match | None:
     if look.shape in ("array", "lines") and {"id", "type", "payload"} <= look.keys and look.keys & {"thread_id", "turn"}:
         return Match(80, "rows with id, type and payload")
-    if look.shape == "object" and "artifacts" in look.keys and not look.keys & (_OTHERS | {"messages", "contextId", "stream"}):
-        if not look.head or (_ROWS.search(look.head) and b'"payload"' in look.head):
-            return Match(40, "has artifacts")
+    rows = "artifacts" in look.keys and (not look.head or (_ROWS.search(look.head) is not None and b'"payload"' in look.head))
+    if look.shape == "object" and rows and not look.keys & (_OTHERS | {"messages", "contextId", "stream"}):
+        return Match(40, "has artifacts")
     return None
 
 

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from .. import ids
 from ..errors import ReadError, Report
-from ..jsonio import decode, fields, text, value
+from ..jsonio import decode, fields, text, value, whole_part
 from ..model import ABSENT, Artifact, Event, Item, TraceHeader, raw
 from ..registry import ReadOptions, shape_of
 from ..source import Source
@@ -63,7 +63,19 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
     elif shape == "empty":
         raise ReadError("no conversation in it: it is empty", input=source.name)
     else:
-        yield from _document(decode(source.data(), _any.decode, report), report)
+        yield from _document(_whole(source, report), report)
+
+
+def _whole(source: Source, report: Report) -> Raw:
+    """The document; of one that breaks off, what is whole of it."""
+    data = source.data()
+    try:
+        return decode(data, _any.decode, report)
+    except ReadError as error:
+        if "breaks off" not in error.message or (part := whole_part(bytes(data))) is None:
+            raise
+        report.note("truncated", f"{error.message}; what is whole before it was read", "lost", byte=error.byte)
+        return decode(part, _any.decode, report)
 
 
 def _given(source: Source, report: Report) -> Raw:
@@ -375,6 +387,6 @@ def _rows(source: Source, report: Report) -> Iterator[tuple[str, Raw]]:
     if source.object is not None:
         whole = _given(source, report)
     else:
-        whole = decode(source.data(), _any.decode, report)
+        whole = _whole(source, report)
     rows = items(whole) or items(fields(whole).get("artifacts", ABSENT)) or ([whole] if "payload" in fields(whole) else [])
     yield from ((f"$[{n}]", row) for n, row in enumerate(rows))
