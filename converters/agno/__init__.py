@@ -1,5 +1,68 @@
-"""Agno ``RunOutput`` and its team and workflow kin, and run events as JSON Lines."""
+"""Agno ``RunOutput`` and its team and workflow kin in every container, and run events as JSON Lines or server-sent events."""
 
-from ..registry import Format
+from ..registry import Format, Match, Probe
 
-FORMATS: tuple[Format, ...] = ()
+_RUN = frozenset({"run_id", "agent_id", "team_id", "workflow_id", "session_id", "messages", "tools", "content", "content_type", "created_at"})
+_OWNERS = frozenset({"agent_id", "agent_name", "team_id", "team_name", "workflow_id", "workflow_name"})
+_SESSION = frozenset({"runs", "memory", "session_data", "session_type", "agent_data", "team_data", "workflow_data"})
+_JSONDB = frozenset({"agno_sessions.json", "agno_runs.json"})
+
+
+def _is_event(keys: frozenset[str]) -> bool:
+    return "event" in keys and bool({"created_at", "run_id"} & keys) and bool(_OWNERS & keys or "session_id" in keys)
+
+
+def _run(look: Probe) -> Match | None:
+    """A record, a session, a database or a folder of one."""
+    keys = look.keys
+    if look.shape == "directory":
+        if _JSONDB & look.entries:
+            return Match(90, "has agno_sessions.json or agno_runs.json")
+        return None
+    if look.shape == "sqlite":
+        return Match(60 if b"run_data" in look.head or b"session_data" in look.head else 20, "a SQLite file")
+    if look.shape not in ("object", "array", "lines"):
+        return None
+    if "run_id" in keys and ("run_data" in keys or "run_input" in keys):
+        return Match(90, "has run_id with run_data or run_input")
+    if _is_event(keys) and look.shape == "lines":
+        return None  # one object a line: events
+    if "run_id" in keys and len(_RUN & keys) >= 4 and _OWNERS & keys:
+        return Match(85, "has run_id, the id of an agent, team or workflow, and content")
+    if "session_id" in keys and _SESSION & keys:
+        return Match(85, "has session_id with runs, memory or session_data")
+    return None
+
+
+def _events(look: Probe) -> Match | None:
+    """One event a line, one event alone, or server-sent events."""
+    if look.shape == "sse":
+        known = b'"created_at"' in look.head and (b'"run_id"' in look.head or b'"workflow_id"' in look.head)
+        return Match(90 if known else 40, "server-sent events" + (" with run_id and created_at" if known else ""))
+    if look.shape in ("lines", "object") and _is_event(look.keys) and "messages" not in look.keys:
+        return Match(88 if look.shape == "lines" else 80, "has event, run_id and created_at")
+    return None
+
+
+FORMATS = (
+    Format(
+        name="agno",
+        title="Agno RunOutput, TeamRunOutput, WorkflowRunOutput; sessions and databases",
+        example="run_output.json, agno.db, a JsonDb folder",
+        recognised="an object with run_id and agent_id, team_id or workflow_id; a session with runs; a SQLite file with such rows",
+        suffix=".run_output.json",
+        detect=_run,
+        reader=f"{__name__}.read:read",
+        schema=f"{__name__}.schema:Record",
+    ),
+    Format(
+        name="agno-events",
+        title="Agno run events: JSON Lines or server-sent events",
+        example="events.jsonl, a capture of AgentOS",
+        recognised="lines of objects with event, run_id and created_at; or event: and data: lines",
+        suffix=".events.jsonl",
+        detect=_events,
+        reader=f"{__name__}.read:read_events",
+        schema=f"{__name__}.schema:Event",
+    ),
+)

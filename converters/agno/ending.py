@@ -1,0 +1,200 @@
+"""The end of a run: what is still open is closed, its clock is set from the best anchors there are, and attempts and run become spans.
+
+Anchors, best first (`agno.md` §22.1): the end of the last tool plus the requests after it, minus the run's duration (not streamed); the start of the
+first ordinary tool minus the time to the run's first token (streamed); the end of the call that delegated to this run. Without one the whole
+seconds of its events and records leave a window, of which the middle is taken.
+"""
+
+from __future__ import annotations
+
+from .. import model
+from ..clock import SECOND
+from . import spans
+from .run import OpenRun, executed
+from .schema import Asked
+from .times import MILLI, UNKNOWN, Window, clocks, point
+
+_STREAMED = 150 * MILLI
+_PLAIN = MILLI
+
+
+def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int | None, int | None]:
+    """Close everything and emit the run's last spans. ``ending`` as the source says, lower case; None when it does not end. Gives start and end."""
+    run.ending = ending if ending is not None else run.ending
+    run.tick(at)
+    plan = run.plan
+    _inferred(run)
+    while plan is not None and plan.at < len(plan.turns):
+        run.insert(plan.turns[plan.at])
+        plan.at += 1
+    _close_request(run)
+    run.end_turn(last=True)
+    run.resolve_pending(at, final=True)
+    _leftover_tools(run)
+    for call in run.calls:
+        call.outcome = call.outcome or "aborted"
+    for call in list(run.calls):
+        run._emit_call(call, run._stretch(call), run.cursor)
+    run.calls = []
+    t = run.attempt
+    if t.ending is None:
+        t.done, t.ending, t.error = at, run.ending, run.error
+    if plan is not None and plan.trailing:
+        t.messages = plan.trailing
+    start, end, off = _clock(run)
+    run.end = end
+    for held in run.phases.values():
+        for p in held:
+            run.emit_phase(p, UNKNOWN, finished=False)
+    run.phases = {}
+    late, run.late = run.late, []
+    for put in late:
+        put(start)
+    edges = _edges(run, start, end)
+    for t, (a, b, u) in list(zip(run.tries, edges, strict=True))[run.emitted :]:
+        run.trace.put(run.trace, spans.attempt(run, t, a, b, max(u, off if t is run.tries[0] else 0)))
+    run.emitted = len(run.tries)
+    for i, (a2, b2) in list(enumerate(run.waits))[run.emitted_waits :]:
+        stop = edges[next((k for k, t in enumerate(run.tries) if t.started is b2), 0)][0]
+        before = point(run.pauses[i]) if i < len(run.pauses) and run.pauses[i] is not None else a2
+        run.trace.put(run.trace, spans.wait(run, i, before, point(stop) if stop is not None else b2))
+    run.emitted_waits = len(run.waits)
+    return start, end
+
+
+def _inferred(run: OpenRun) -> None:
+    """Requests that were concluded from tool events give way to the turns of a record that came at the end (1.1: the last event is one)."""
+    if run.request is not None and run.request.inferred and not run.request.inserted:
+        run.request.over, run.request.done = True, run.now if run.request.done.lo is None else run.request.done
+        run.end_turn(last=True)
+    held, run.inferred = run.inferred, []
+    if run.plan is not None and run.plan.turns:
+        if held:
+            run.attempt.requests = 0
+            run.cursor = None
+        return
+    for r, last in held:
+        run._place(r, last)
+
+
+def emit_run(run: OpenRun, start: int | None, end: int | None, parent: str | None) -> None:
+    run.trace.put(run.trace, spans.run_span(run, start, end, run.uncertainty, parent))
+
+
+def _close_request(run: OpenRun) -> None:
+    """A request that never completed: failed when the run did, cut off when it was cancelled, else open. The record of a cancelled run holds
+    what it had said (fixture cancelled/stream-model)."""
+    r = run.request
+    if r is None or r.over:
+        return
+    if run.ending == "error":
+        r.error = model.Error(type=run.error.type if run.error else None, message=run.error.message if run.error else None)
+        r.done = run.now
+    elif run.ending == "cancelled":
+        r.error = model.Error(type="cancelled")
+        r.done = run.now
+    elif r.inferred:
+        r.over, r.done = True, run.now
+
+
+def _leftover_tools(run: OpenRun) -> None:
+    """Executions that no message asks for: storage dropped the messages (fixture tools/plain-notoolmsg)."""
+    if run.plan is None:
+        return
+    tools, run.plan.tools = run.plan.tools, []
+    for found in tools:
+        tool = found[0]
+        if not executed(tool) and run.ending in (None, "completed"):
+            continue
+        call = run._new_call(Asked(id=tool.tool_call_id), None)
+        call.name, call.requested_by = tool.tool_name or "", None
+        run._fill(call, found)
+        call.over = True
+        if not executed(tool):
+            call.outcome = "pending" if run.ending == "paused" else "aborted"
+        run.calls.append(call)
+    run.flush_calls(force=True)
+
+
+def _clock(run: OpenRun) -> tuple[int | None, int | None, int]:
+    """Start, end, and by how much they may be off."""
+    m = clocks(run.metrics)
+    first, last = run.tries[0], run.tries[-1]
+    whole = not any(t.link is not None and t.link.type == "continuation_of" for t in run.tries) and run.first_number == 1
+    said = first.started
+    lows = [t.low for t in run.tries if t.low is not None]
+    highs = [t.high for t in run.tries if t.high is not None]
+    low, high = min(lows, default=None), max(highs, default=None)
+    start: int | None = None
+    end: int | None = None
+    off = 0
+    tools = [t.first_tool for t in run.tries if t.first_tool is not None]
+    plain = run.plan is not None and not run.plan.streamed
+    if plain and whole and m.duration is not None and last.last_tool is not None:
+        end = last.last_tool + run.tail
+        start = end - m.duration
+        off = _PLAIN
+        if said.hi is not None and start > said.hi + SECOND // 10:
+            start = end = None
+    elif not plain and tools and m.first_token is not None:
+        start = min(tools) - m.first_token
+        off = _STREAMED
+        if not said.holds(start):
+            start = None
+    if start is None and run.outer is not None and run.outer[1] is not None and m.duration is not None and whole:
+        guess = run.outer[1] - m.duration
+        if said.holds(guess) and (low is None or guess <= low):
+            start, end, off = guess, run.outer[1], _STREAMED
+    if start is None:
+        open_ = said.after(run.after).before(low)
+        if run.outer is not None:
+            open_ = open_.after(run.outer[0])
+        if m.duration is not None and whole and last.done.lo is not None:
+            ended = last.done.moved(-m.duration)
+            narrowed = open_.after(ended.lo).before(ended.hi)
+            open_ = narrowed
+        start, off = open_.pick(), max(open_.slack, off)
+    if end is None and start is not None and m.duration is not None and whole and run.ending not in (None, "running", "pending"):
+        end = start + m.duration
+        if high is not None and end < high:
+            end = high
+    if off and run.low is not None and start is not None and run.low < start:
+        start = run.low
+    if end is None:
+        high = max((h for h in (high, run.high) if h is not None), default=None)
+        open_ = last.done.after(high)
+        if run.ending == "paused" and run.paused is not None:
+            open_ = point(run.paused)
+        if open_.lo is None and start is not None and (total := sum(t.clocks.duration or 0 for t in run.plan.turns) if run.plan else 0):
+            open_ = point(max(high or 0, start + total))
+        end, off = open_.pick(), max(off, open_.slack)
+        if end is None:
+            end = high if high is not None else start
+    if start is not None and end is not None and end < start:
+        end = start
+    run.uncertainty = off
+    return start, end, off
+
+
+def _edges(run: OpenRun, start: int | None, end: int | None) -> list[tuple[int | None, int | None, int]]:
+    """Start, end and uncertainty of each attempt, in order, inside the run."""
+    found: list[tuple[int | None, int | None, int]] = []
+    a, u = start, 0
+    pauses = list(run.pauses)
+    for i, t in enumerate(run.tries):
+        if i + 1 == len(run.tries):
+            found.append((a, end, u))
+            break
+        after = run.tries[i + 1]
+        if t.ending == "paused":
+            exact = pauses.pop(0) if pauses else None
+            stop = point(exact) if exact is not None else t.done.after(t.high)
+            begin = after.started.after(stop.pick()).before(after.low)
+        else:
+            stop = begin = t.done.after(t.high).before(after.low)
+        found.append((a, stop.pick(), max(u, stop.slack)))
+        a, u = begin.pick(), begin.slack
+    return found
+
+
+__all__ = ["Window", "emit_run", "finish"]

@@ -1,0 +1,237 @@
+"""Agno's messages as messages of the model, its token counts as usage, and a run's message list as turns (one model request each).
+
+A turn is an assistant message that a request of this run gave, with the messages before it that are new and the answers that follow it. Messages
+that were copied in (history, the inherited part of a fork) are context of the first turn and never turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from .. import jsonio, model
+from ..model import ABSENT, Part, Usage
+from .schema import Asked, Message, Tokens, array, decoder, items, loosely
+from .times import NO_CLOCKS, UNKNOWN, Clocks, Window, clocks, window
+
+PROVIDERS: Final = {
+    "OpenAI": "openai",
+    "Anthropic": "anthropic",
+    "Google": "gcp.gemini",
+    "Gemini": "gcp.gemini",
+    "VertexAI": "gcp.vertex_ai",
+    "Azure": "azure.ai.openai",
+    "AzureOpenAI": "azure.ai.openai",
+    "AzureAIFoundry": "azure.ai.inference",
+    "AwsBedrock": "aws.bedrock",
+    "Mistral": "mistral_ai",
+    "MistralAI": "mistral_ai",
+    "Cohere": "cohere",
+    "DeepSeek": "deepseek",
+    "Groq": "groq",
+    "Perplexity": "perplexity",
+    "xAI": "x_ai",
+    "IBM": "ibm.watsonx.ai",
+}
+"""Agno's display names of providers as the GenAI conventions name them. Others stay as they are."""
+
+MEDIA: Final = {"images": "image", "audio": "audio", "videos": "video", "files": "file", "audio_output": "audio"}
+_TYPED: Final = frozenset({"role", "content", "reasoning_content", "thinking", "tool_calls", "tool_call_id", "created_at", "name"})
+
+
+def provider(name: str | None) -> str | None:
+    """The provider's conventional name; a suffix that agno adds (``OpenAI Chat``) does not count."""
+    if not name:
+        return None
+    return PROVIDERS.get(name) or PROVIDERS.get(name.split(" ", 1)[0], name)
+
+
+def usage(metrics: Raw) -> Usage | None:
+    """Token counts of a metrics object of any version. A set of zeros is what Agno writes for counts that nobody stated: None."""
+    if not metrics:
+        return None
+    try:
+        return counts(decoder(Tokens).decode(metrics))
+    except msgspec.DecodeError:
+        return None
+
+
+def count(raw: Raw) -> int | None:
+    """A whole number that is not negative; a list (1.x) is summed."""
+    if not raw:
+        return None
+    value = jsonio.value(raw)
+    if isinstance(value, list):
+        numbers = [n for n in value if isinstance(n, int) and not isinstance(n, bool)]
+        value = sum(numbers) if numbers and len(numbers) == len(value) else None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+
+
+def counts(t: Any) -> Usage | None:
+    """The same for any Struct with Agno's token fields (an event too)."""
+
+    def first(*names: str) -> int | None:
+        return next((n for name in names if (n := count(getattr(t, name, ABSENT))) is not None), None)
+
+    def detail(group: str, name: str) -> int | None:
+        return count(jsonio.fields(getattr(t, group, ABSENT)).get(name, ABSENT)) or None
+
+    read = first("cache_read_tokens", "cached_tokens")
+    reasoning = first("reasoning_tokens")
+    cost = jsonio.value(getattr(t, "cost", ABSENT))
+    found = Usage(
+        input=first("input_tokens", "prompt_tokens"),
+        output=first("output_tokens", "completion_tokens"),
+        cache_read=read if read is not None else detail("prompt_tokens_details", "cached_tokens"),
+        cache_write=first("cache_write_tokens"),
+        reasoning=reasoning if reasoning is not None else detail("completion_tokens_details", "reasoning_tokens"),
+        total=first("total_tokens"),
+        cost=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+    )
+    if not (found.input or found.output or found.total or found.cache_read or found.cost):
+        return None
+    return found
+
+
+def describe(raw: Raw, modality: str, copy: bool) -> Part:
+    """One media object as a part: a URI where it has one; else what it is, its size and its SHA-256 (the bytes only with ``copy``). Base64 is
+    not decoded: size and hash are those of the text that the record holds."""
+    m = jsonio.fields(raw)
+    mime = jsonio.text(m.get("mime_type", ABSENT))
+    if (url := jsonio.text(m.get("url", ABSENT))) is not None:
+        return model.UriPart(modality=modality, uri=url, mime_type=mime)
+    content = jsonio.text(m.get("content", ABSENT))
+    if content is not None and copy:
+        return model.BlobPart(modality=modality, content=content, mime_type=mime)
+    said: dict[str, Any] = {k: jsonio.value(v) for k, v in m.items() if k != "content" and not jsonio.is_null(v)}
+    if content is not None:
+        said["content_size"] = len(content)
+        said["content_sha256"] = sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+    return model.GenericPart(generic_type=modality, content=model.raw(said))
+
+
+def content_parts(raw: Raw) -> list[Part]:
+    """Message content (a string, a list of provider parts, an object) as parts."""
+    if jsonio.is_null(raw):
+        return []
+    if (plain := jsonio.text(raw)) is not None:
+        return [model.TextPart(plain)]
+    found: list[Part] = []
+    for item in array(raw) if bytes(memoryview(raw)[:1]) == b"[" else [raw]:
+        m = jsonio.fields(item)
+        kind = jsonio.text(m.get("type", ABSENT))
+        text = jsonio.text(m.get("text", ABSENT)) if kind == "text" else jsonio.text(item)
+        found.append(model.TextPart(text) if text is not None else model.GenericPart(generic_type=kind, content=item))
+    return found
+
+
+def asked(raw: Raw) -> list[Asked]:
+    return [a for a, _ in items(Asked, array(raw))]
+
+
+def call_part(a: Asked) -> model.ToolCallPart:
+    """A call that the model asked for. Its arguments are JSON in a string; some are objects already."""
+    f = a.function
+    if f is None or not f.arguments:
+        return model.ToolCallPart(name=f.name if f else "", id=a.id)
+    text = jsonio.text(f.arguments)
+    return model.ToolCallPart(name=f.name, id=a.id, arguments=jsonio.inner(text) if text is not None else f.arguments)
+
+
+def message(raw: Raw, media: bool = False) -> tuple[model.Message, Message]:
+    """A message of the model, and the record it came from. Fields without a typed home are in its ``source``."""
+    m, _ = loosely(Message, raw)
+    parts: list[Part] = []
+    if m.role == "tool":
+        parts.append(model.ToolCallResponsePart(response=m.content or Raw(b"null"), id=m.tool_call_id))
+    else:
+        thought = jsonio.text(m.reasoning_content) or jsonio.text(m.thinking)
+        if thought:
+            parts.append(model.ReasoningPart(thought))
+        parts += content_parts(m.content)
+        parts += [call_part(a) for a in asked(m.tool_calls)]
+    source = {k: v for k, v in jsonio.fields(raw).items() if k not in _TYPED}
+    for name, modality in MEDIA.items():
+        held: Raw = getattr(m, name)
+        if held and not jsonio.is_null(held):
+            for item in array(held) or [held]:
+                parts.append(describe(item, modality, media))
+    for flag in ("from_history", "stop_after_tool_call"):
+        if flag in source and bytes(source[flag]) == b"false":
+            del source[flag]
+    return model.Message(role=m.role, parts=parts, name=m.name, time=window(m.created_at).lo, source=source), m
+
+
+@dataclass
+class Answer:
+    """A tool message: the answer to the call with its ``tool_call_id``."""
+
+    message: model.Message
+    record: Message
+    taken: bool = False
+
+
+@dataclass
+class Turn:
+    """One assistant message that a request gave. ``before``: messages that are new to that request; ``answers``: the tool messages after it;
+    ``time``: when the request began (the message's second)."""
+
+    message: model.Message
+    record: Message
+    before: list[model.Message]
+    usage: Usage | None
+    clocks: Clocks
+    time: Window
+    stated: bool
+    answers: list[Answer] = field(default_factory=list)
+
+    @property
+    def response_id(self) -> str | None:
+        found = jsonio.text(jsonio.fields(self.record.provider_data).get("id", ABSENT))
+        return found or None
+
+    def answer(self, call: str | None, position: int) -> Answer | None:
+        """The answer to a call, each used once: by id, else (no id) by position."""
+        for a in self.answers:
+            if not a.taken and (a.record.tool_call_id == call if call else True):
+                a.taken = True
+                return a
+        return None
+
+
+def turns(raws: Iterable[Raw], inherited: int = 0, cut_off: bool = False, media: bool = False) -> tuple[list[Turn], list[model.Message]]:
+    """The turns of a run's messages, and the messages after the last of them that are not answers. ``inherited``: how many leading messages a
+    fork copied; ``cut_off``: the run did not end normally, so that its last assistant message may be a request without counts."""
+    found: list[Turn] = []
+    before: list[model.Message] = []
+    listed = list(raws)
+    last = max((i for i, r in enumerate(listed) if jsonio.text(jsonio.fields(r).get("role", ABSENT)) in ("assistant", "model")), default=-1)
+    for position, raw in enumerate(listed):
+        try:
+            said, record = message(raw, media)
+        except msgspec.DecodeError:
+            continue
+        copied = position < inherited or record.from_history is True
+        if record.role in ("assistant", "model") and not copied:
+            held = jsonio.fields(record.metrics)
+            text = jsonio.text(record.content) or ""
+            thinking = text.startswith("<thinking>")
+            if held or asked(record.tool_calls) or (not thinking and position == last and (cut_off or not found)):
+                times = clocks(record.metrics)
+                found.append(Turn(said, record, before, usage(record.metrics), times, window(record.created_at), bool(held)))
+                before = []
+                continue
+        elif record.role == "tool" and not copied and found:
+            found[-1].answers.append(Answer(said, record))
+        before.append(said)
+    return found, before
+
+
+__all__ = ["MEDIA", "NO_CLOCKS", "PROVIDERS", "UNKNOWN", "Answer", "Turn", "call_part", "content_parts", "count", "counts", "describe", "message", "provider", "turns", "usage"]

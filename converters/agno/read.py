@@ -1,0 +1,153 @@
+"""Readers of the two formats: which container an input is, and from there records and events to the engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from .. import jsonio
+from ..errors import ReadError, Report
+from ..model import ABSENT, Item
+from ..registry import ReadOptions, shape_of
+from ..source import Line, Source, split_lines
+from . import sse, store
+from .events import Engine
+from .schema import Event, loosely
+
+_array = msgspec.json.Decoder(list[Raw])
+_object = msgspec.json.Decoder(dict[str, Raw])
+_event = msgspec.json.Decoder(Event)
+
+
+def plain(value: Any) -> Any:
+    """What ``to_dict()`` may hold beside JSON, as Agno's own events write it: dates as ISO text, enums as their value, models dumped, else str()."""
+    for name in ("model_dump", "to_dict"):
+        if hasattr(value, name):
+            return getattr(value, name)()
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    return value.value if hasattr(value, "value") else str(value)
+
+
+def encode(value: Any) -> bytes:
+    """An object in memory as JSON. Floats that JSON can't hold become null, as in a file."""
+    return msgspec.json.encode(value, enc_hook=plain)
+
+
+def drain(engine: Engine) -> Iterator[Item]:
+    out, engine.out = engine.out, []
+    yield from out
+
+
+def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]:
+    """Records in whatever holds them: one, an array, lines, a session, a database, a folder, a REST answer, an object in memory."""
+    engine = Engine(report, options, format="agno")
+    found = 0
+    if source.object is not None:
+        nodes = store.nodes(encode(source.object), report)
+    elif source.is_dir:
+        nodes = store.folder(source, report)
+    else:
+        head = source.head(4096)
+        shape = shape_of(head)
+        if shape == "sqlite":
+            nodes = store.sqlite(source, report)
+        elif shape == "sse":
+            yield from read_events(source, report, options)
+            return
+        elif shape == "lines":
+            nodes = store.lines(source.lines(), report)
+        else:
+            nodes = store.nodes(source.data(), report)
+    for node in nodes:
+        found += 1
+        engine.record(node)
+        yield from drain(engine)
+    engine.close()
+    yield from drain(engine)
+    if not found:
+        raise ReadError("no run in it", input=source.name)
+
+
+def follow(source: Source, engine: Engine) -> Iterator[Line]:
+    """The lines of a file that grows, until the runs that began in it have ended (or the user interrupts)."""
+    held = b""
+    number = offset = 0
+    with source.open() as file:
+        while True:
+            block = file.read(1 << 20)
+            if block:
+                held += block
+                *whole, held = held.split(b"\n")
+                for data in whole:
+                    number += 1
+                    yield Line(number, offset, data, True)
+                    offset += len(data) + 1
+                continue
+            if number and not engine.runs and not held:
+                return
+            time.sleep(0.1)
+
+
+def read_events(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]:
+    """Events, one a line, or framed as server-sent events: each span as soon as it is complete."""
+    if source.object is not None:
+        given = source.object if isinstance(source.object, list) else [source.object]
+        source = Source(source.name, content=b"\n".join(encode(one) for one in given) + b"\n")
+    live = options.follow or source.stream is not None
+    engine = Engine(report, options, format="agno-events", live=live)
+    framed = shape_of(source.head(4096)) == "sse"
+    lines = follow(source, engine) if options.follow and source.path is not None else source.lines()
+    good = 0
+    bad: ReadError | None = None
+    try:
+        for line in sse.data(lines, report) if framed else lines:
+            if not line.data.strip():
+                continue
+            try:
+                e, odd = _decode(line, report)
+            except ReadError as error:
+                bad = bad or error
+                code = "truncated" if not line.ended else "bad-line"
+                report.note(code, error.message, "lost", line=line.number, byte=error.byte, path=error.path)
+                continue
+            if not e.event:
+                report.note("no-event", "an object without event", "lost", line=line.number)
+                continue
+            if e.created_at is None and e.run_id is None and e.workflow_id is None:
+                report.note("control", f"{e.event}: says nothing of a run", "info", line=line.number)
+                good += 1
+                continue
+            good += 1
+            engine.event(e, odd)
+            if engine.out:
+                yield from drain(engine)
+    except KeyboardInterrupt:
+        if not options.follow:
+            raise
+    engine.close()
+    yield from drain(engine)
+    if not good:
+        raise bad or ReadError("no event in it", input=source.name)
+
+
+def _decode(line: Line, report: Report) -> tuple[Event, dict[str, Raw]]:
+    try:
+        return _event.decode(line.data), {}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    raw = jsonio.decode(line.data, msgspec.json.Decoder(Raw).decode, report, line=line.number, offset=line.offset)
+    raw = raw.copy()
+    try:
+        return loosely(Event, raw)
+    except msgspec.DecodeError:
+        raise ReadError("expected an object", input=report.input, line=line.number, byte=line.offset) from None
+    except RecursionError:
+        raise ReadError("nested too deep", input=report.input, line=line.number, byte=line.offset) from None
+
+
+__all__ = ["ABSENT", "encode", "follow", "read", "read_events", "split_lines"]

@@ -1,0 +1,419 @@
+"""Records (``RunOutput`` and kin) to spans: alone, or joined with the events that they hold.
+
+A record is turned into a tree of nodes (the run, and the members, executors and driver inside it). `read` feeds a node's own events to the engine, which
+looks up here what the record adds to each run; runs without events are told to the same `OpenRun` by `drive`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Raw
+
+from .. import jsonio, model
+from ..model import ABSENT
+from . import messages, workflow
+from .run import Call, OpenPhase, OpenRun, Plan, executed
+from .schema import BASE, Event, Record, Requirement, Tool, items, loosely
+from .times import SLACK, UNKNOWN, Window, point, window
+
+if TYPE_CHECKING:
+    from .events import Engine
+
+PAYLOAD: Final = tuple(f for f in Event.__struct_fields__ if f not in BASE)
+RUN_TYPED: Final = frozenset(
+    {
+        "run_id", "agent_id", "agent_name", "team_id", "team_name", "session_id", "user_id", "content", "model", "messages", "tools",
+        "events", "member_responses", "step_executor_runs", "workflow_agent_run", "status", "input", "step_results", "step_responses",
+    }
+)  # fmt: skip
+"""Fields of a record that have a typed home in the run's span or are spans themselves."""
+_TASKS: Final = ("TeamTaskCreated", "TeamTaskUpdated", "TeamTaskStateUpdated")
+
+
+def payload(e: Event, odd: dict[str, Raw]) -> dict[str, Raw]:
+    """What an event says beside who, where and when: its set fields, and the unknown ones."""
+    found = {}
+    for name in PAYLOAD:
+        value = getattr(e, name)
+        if isinstance(value, Raw):
+            if value:
+                found[name] = value
+        elif value is not None:
+            found[name] = model.raw(value)
+    found.update(odd)
+    return found
+
+
+def as_event(e: Event, odd: dict[str, Raw]) -> model.Event:
+    """An event without a span of its own, as an event of the span in which it came."""
+    said = payload(e, odd)
+    shown: dict[str, model.Value] = {}
+    for name, raw in said.items():
+        if len(bytes(raw)) <= 256 and isinstance(value := jsonio.value(raw), str | int | bool):
+            shown[f"agno.{name}"] = value
+    return model.Event(name=e.event, time=window(e.created_at).lo, attributes=shown, source=said)
+
+
+@dataclass
+class Node:
+    """A record and those inside it."""
+
+    rec: Record
+    odd: dict[str, Raw]
+    raw: Raw
+    run_id: str
+    children: list[Node] = field(default_factory=list)
+    used: bool = False
+    ended: Window = UNKNOWN
+    extra: dict[str, Raw] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> model.RunType:
+        """By its keys (`agno.md` §18.2): an agent may carry a workflow's id."""
+        r = self.rec
+        if r.agent_id or r.agent_name:
+            return "agent"
+        if r.team_id or r.team_name or r.member_responses is not None:
+            return "team"
+        known = r.workflow_id or r.workflow_name or r.step_results is not None or r.step_responses is not None
+        return "workflow" if known else "agent"
+
+    def walk(self) -> Iterator[Node]:
+        stack = [self]
+        while stack:
+            one = stack.pop()
+            yield one
+            stack.extend(one.children)
+
+
+def node(raw: Raw, above: str | None = None, depth: int = 0) -> Node | None:
+    """The record and its members, executors and driver; None when it is no object. A run that is listed twice counts once: the last one that is
+    not less complete (`agno.md` §18.8)."""
+    try:
+        rec, odd = loosely(Record, raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    run_id = rec.run_id or f"{above or rec.session_id or rec.agent_id or rec.team_id or ''}/{rec.created_at or ''}"
+    found = Node(rec, odd, raw, run_id)
+    if depth < 64:
+        inside = [*(rec.member_responses or ()), *(rec.step_executor_runs or ())]
+        if rec.workflow_agent_run and not jsonio.is_null(rec.workflow_agent_run):
+            inside.append(rec.workflow_agent_run)
+        for item in inside:
+            child = node(item, run_id, depth + 1)
+            if child is None:
+                continue
+            same = next((i for i, c in enumerate(found.children) if c.run_id == child.run_id), None)
+            if same is None:
+                found.children.append(child)
+            elif better(child, found.children[same]):
+                found.children[same] = child
+    return found
+
+
+def better(one: Node, two: Node) -> bool:
+    """Whether ``one`` tells more of the same run than ``two``: a run that ended, then more messages."""
+    final = ("COMPLETED", "ERROR", "CANCELLED", "REGENERATED")
+
+    def rank(n: Node) -> tuple[bool, int, int, int]:
+        r = n.rec
+        return (r.status or "").upper() in final, len(r.messages or ()), len(n.children), len(r.events or ())
+
+    return rank(one) >= rank(two)
+
+
+def ending(rec: Record) -> str | None:
+    """The run's status in lower case. 1.x leaves RUNNING standing after a success: there a final assistant message is the end."""
+    status = (rec.status or "").lower() or None
+    if status in (None, "running", "pending") and _old(rec):
+        for raw in reversed(rec.messages or ()):
+            said = jsonio.fields(raw)
+            if jsonio.text(said.get("role", ABSENT)) == "assistant" and not messages.asked(said.get("tool_calls", ABSENT)):
+                return "completed"
+            break
+        if not rec.messages and not jsonio.is_null(rec.content):
+            return "completed"
+        return status
+    return status if status is not None else "completed" if not jsonio.is_null(rec.content) else None
+
+
+def _old(rec: Record) -> bool:
+    """A record of 1.x: no input and no session state, or counts in lists."""
+    listed = any(bytes(memoryview(v)[:1]) == b"[" for v in jsonio.fields(rec.metrics).values())
+    return listed or rec.event is not None or bool(rec.formatted_tool_calls) or (not rec.input and not rec.session_state and not rec.run_input)
+
+
+def stated(run: OpenRun) -> str | None:
+    """How the run ended by its record, which wins over the events."""
+    if run.node is None:
+        return None
+    how = ending(run.node.rec)
+    return how if how not in ("running", "pending") else None
+
+
+def plan_of(rec: Record, media: bool = False) -> Plan:
+    """What the record's messages and tools say, in order."""
+    how = ending(rec)
+    inherited = rec.forked_from_message_index if rec.forked_from_run_id or rec.regenerated_from else None
+    turns, trailing = messages.turns(rec.messages or (), inherited or 0, how in ("cancelled", "error", "paused", "running"), media)
+    tools = [(t, odd, raw) for raw, (t, odd) in zip(rec.tools or [], items(Tool, rec.tools), strict=False)]
+    if inherited:
+        kept = {a.id for t in turns for a in messages.asked(t.record.tool_calls)}
+        tools = [x for x in tools if x[0].tool_call_id in kept]
+    return Plan(turns, tools, trailing, streamed=not any(t.clocks.duration is not None for t in turns))
+
+
+def attach(run: OpenRun, n: Node, media: bool = False) -> None:
+    """Everything that the record says of the run as a whole, and its plan."""
+    r = n.rec
+    n.used = True
+    run.node = n
+    run.name = run.name or r.workflow_name or r.team_name or r.agent_name or "" if n.kind == "workflow" else run.name or r.team_name or r.agent_name or ""
+    run.agent_id = run.agent_id or (r.workflow_id if n.kind == "workflow" else r.team_id or r.agent_id)
+    run.session = run.session or r.session_id or None
+    run.user = run.user or r.user_id or None
+    run.model, run.provider = r.model or run.model, r.model_provider or run.provider
+    run.metrics = r.metrics or r.workflow_metrics or run.metrics
+    run.output = r.content if not jsonio.is_null(r.content) else run.output
+    given = jsonio.fields(r.input)
+    if n.kind != "workflow" and "input_content" in given:
+        run.input = given["input_content"]
+        if len(given) > 1:
+            run.source["input"] = r.input
+    elif not jsonio.is_null(r.input):
+        run.input = r.input
+    elif not jsonio.is_null(r.run_input):
+        run.input = r.run_input
+    typed = RUN_TYPED if n.kind != "workflow" else RUN_TYPED | {"workflow_id", "workflow_name"}
+    for name, value in jsonio.fields(n.raw).items():
+        if name not in typed and name not in run.source and value != Raw(b"null"):
+            run.source[name] = value
+    run.source.update(n.odd)
+    run.source.update(n.extra)
+    if r.forked_from_run_id or r.regenerated_from:
+        origin = r.regenerated_from or r.forked_from_run_id or ""
+        run.origin = origin
+    run.plan = plan_of(r, media)
+    run.plan.members = list(n.children)
+    for requirement, _ in items(Requirement, r.requirements):
+        tool = loosely(Tool, requirement.tool_execution)[0] if jsonio.fields(requirement.tool_execution) else None
+        if tool is not None and tool.tool_call_id is not None and not requirement.member_run_id:
+            run.plan.waits.add(tool.tool_call_id)
+    how = ending(r)
+    if how == "error":
+        run.error = run.error or model.Error(type=None, message=jsonio.text(r.content))
+    elif how == "cancelled":
+        run.error = run.error or model.Error(type="cancelled", message=jsonio.text(r.content))
+    trace = run.trace
+    trace.session = trace.session or run.session
+    trace.name = trace.name or run.name or None
+
+
+def terminal(run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
+    """What a terminal event says of the run, where no record says it: fields without a typed home."""
+    if run.node is not None:
+        return
+    for name, value in payload(e, odd).items():
+        if name not in ("content", "member_responses", "step_executor_runs", "messages", "tools") and name not in run.source:
+            run.source[name] = value
+    if run.model is None:
+        run.model, run.provider = e.model, e.model_provider
+
+
+def begun(n: Node) -> Window:
+    """When a run without events began. Some versions stamp the record with the time their module was imported: then its first message says it."""
+    created = window(n.rec.created_at)
+    first = UNKNOWN
+    for raw in n.rec.messages or ():
+        said = jsonio.fields(raw)
+        if said.get("from_history") == Raw(b"true"):
+            continue
+        value = jsonio.value(said.get("created_at", ABSENT))
+        first = window(value if isinstance(value, int | float | str) else None)
+        break
+    if created.lo is None or (first.lo is not None and first.lo - created.lo > 10 * SLACK):
+        return first if first.lo is not None else created
+    return created
+
+
+def read(engine: Engine, n: Node) -> None:
+    """A record that stands at the top of its input (or row): its events, then what they leave out."""
+    for one in n.walk():
+        engine.plans[one.run_id] = one
+        for child in one.children:
+            engine.parents[child.run_id] = one.run_id
+    if n.rec.parent_run_id and n.run_id not in engine.parents:
+        engine.parents[n.run_id] = n.rec.parent_run_id
+    _feed(engine, n)
+    if not n.used:
+        drive(engine, n, engine.runs.get(engine.parents.get(n.run_id, "")), None, None)
+    for one in n.walk():
+        if not one.used:
+            drive(engine, one, engine.runs.get(engine.parents.get(one.run_id, "")), None, None)
+        engine.plans.pop(one.run_id, None)
+        engine.parents.pop(one.run_id, None)
+
+
+def _feed(engine: Engine, n: Node) -> None:
+    """The record's events, in order; its run ends with its status, if its events do not say so."""
+    if not n.rec.events:
+        return
+    listed = [(e, odd) for e, odd in items(Event, n.rec.events) if e.event]
+    starts, calls = Counter[str](), dict[str, Counter[str]]()
+    for e, _ in listed:
+        run_id = e.run_id or ""
+        bare = e.event.removeprefix("Team")
+        starts[run_id] += bare in ("RunStarted", "RunContinued")
+        if bare == "ToolCallStarted" and e.tool:
+            calls.setdefault(run_id, Counter())[jsonio.text(jsonio.fields(e.tool).get("tool_call_id", ABSENT)) or ""] += 1
+    last_start = {e.run_id or "": i for i, (e, _) in enumerate(listed) if e.event.removeprefix("Team") == "RunStarted"}
+    needed = Counter[str]()
+    for i, (e, _) in enumerate(listed):
+        if e.event.removeprefix("Team") in ("RunStarted", "RunContinued") and i <= last_start.get(e.run_id or "", -1):
+            needed[e.run_id or ""] += 1
+    engine.foreseen = (needed, calls)
+    seen: set[bytes] = set()
+    for e, odd in listed:
+        if e.event in _TASKS:  # stored twice (fixture team-modes/tasks-stream)
+            said = msgspec.json.encode(payload(e, odd)) + e.event.encode()
+            if said in seen:
+                continue
+            seen.add(said)
+        engine.event(e, odd)
+    for one in n.walk():
+        run = engine.runs.get(one.run_id)
+        if run is not None and run.node is one and one is not n:
+            engine.end(run, ending(one.rec), run.terminal if run.terminal.lo is not None else run.now)
+    for run in reversed(list(engine.runs.values())):
+        if run.run_id in engine.runs and run is not engine.runs.get(n.run_id) and run.trace.root == engine._root(n.run_id) and run.node is None:
+            engine.end(run, run.ending, run.terminal if run.terminal.lo is not None else run.now)
+    run = engine.runs.get(n.run_id)
+    if run is not None:
+        engine.end(run, ending(n.rec), run.terminal if run.terminal.lo is not None else run.now)
+    engine.foreseen = (Counter(), {})
+
+
+def drive(engine: Engine, n: Node, above: OpenRun | None, call: Call | None, phase: OpenPhase | None, only: bool = True) -> None:
+    """A run that only its record knows, under the run, call or step that started it. Its own events, where it holds some, come first."""
+    if n.used:
+        return
+    if n.rec.events and any(jsonio.text(jsonio.fields(r).get("run_id", ABSENT)) == n.run_id for r in n.rec.events):
+        engine.place(n.run_id, above, call, phase, only)
+        engine.plans[n.run_id] = n
+        _feed(engine, n)
+        if n.used:
+            return
+    engine.place(n.run_id, above, call, phase, only)
+    kind = n.kind
+    parent = above.run_id if above is not None else n.rec.parent_run_id or engine.parents.get(n.run_id)
+    run = engine.open(n.run_id, kind, parent_run=parent)
+    attach(run, n, engine.options.media)
+    at = begun(n)
+    if run.trace.started is None:
+        run.trace.started = at.lo
+    run.tick(at)
+    how = ending(n.rec)
+    assert run.plan is not None
+    run.begun = at
+    run.start(at)
+    if kind == "workflow":
+        workflow.drive(engine, run, n)
+    else:
+        run.claim = lambda c: _claim(engine, run, c)
+        _turns(run, n, how)
+    engine.end(run, how, n.ended if n.ended.lo is not None else _last(n))
+
+
+def _last(n: Node) -> Window:
+    """A window for the end of a run without events: not before its last message."""
+    for raw in reversed(n.rec.messages or ()):
+        value = jsonio.value(jsonio.fields(raw).get("created_at", ABSENT))
+        at = window(value if isinstance(value, int | float | str) else None)
+        if at.lo is not None:
+            return Window(at.lo, None)
+    return UNKNOWN
+
+
+def _turns(run: OpenRun, n: Node, how: str | None) -> None:
+    """The record's turns as requests, with a pause and a continuation after a turn whose call a person answered."""
+    plan = run.plan
+    assert plan is not None
+    answered: dict[str, Window] = {}
+    for requirement, _ in items(Requirement, n.rec.requirements):
+        tool = loosely(Tool, requirement.tool_execution)[0] if jsonio.fields(requirement.tool_execution) else None
+        if tool is not None and tool.tool_call_id is not None and not requirement.member_run_id:
+            answered[tool.tool_call_id] = window(requirement.created_at)
+    while plan.at < len(plan.turns):
+        turn = plan.turns[plan.at]
+        plan.at += 1
+        run.insert(turn)
+        waited = [a.id for a in messages.asked(turn.record.tool_calls) if a.id in answered]
+        gone_on = plan.at < len(plan.turns) or any(a.record.tool_call_id in waited for a in turn.answers)
+        if waited and gone_on:
+            at = answered[waited[0] or ""]
+            run.tick(at)
+            run.ending = "paused"
+            run.paused = at.lo if at.exact else None
+            run.pause([])
+            after = plan.turns[plan.at].time if plan.at < len(plan.turns) else UNKNOWN
+            answer = next((a for a in turn.answers if a.record.tool_call_id in waited), None)
+            if answer is not None:
+                after = window(answer.record.created_at)
+            run.tick(after)
+            run.resume(after.after(at.lo))
+    del how
+
+
+def _claim(engine: Engine, run: OpenRun, call: Call) -> None:
+    """Members that a delegating call started, told before it: by member id; a call without one (a broadcast) takes those that are left over."""
+    assert run.plan is not None
+    wanted = jsonio.text(call.arguments.get("member_id", ABSENT))
+    child = call.tool.child_run_id if call.tool is not None else None
+    open_ = [m for m in run.plan.members if not m.used]
+    if wanted is not None:
+        chosen = [m for m in open_ if wanted in (m.rec.agent_id, m.rec.team_id, m.rec.agent_name, m.rec.team_name)][:1]
+        if not chosen:
+            chosen = [m for m in open_ if m.run_id == child][:1]
+    else:
+        chosen = open_ if not call.name.startswith("run_workflow") else []
+    for m in chosen:
+        drive(engine, m, run, call, None, len(chosen) == 1)
+
+
+def embedded(engine: Engine, run: OpenRun, n: Node) -> None:
+    """A record inside a terminal event: for a run whose events were seen it says nothing new that can still be used; any other is told from it."""
+    if n.run_id in run.trace.seen or n.run_id in engine.plans:
+        return
+    held = engine.thin.pop(n.run_id, None)
+    if held is not None:
+        n.ended = window(held[0].created_at)
+    for one in n.walk():
+        engine.thin.pop(one.run_id, None)
+    for one in n.walk():
+        for child in one.children:
+            engine.parents[child.run_id] = one.run_id
+    phase = workflow.step_of(run, n.rec.workflow_step_id) if run.kind == "workflow" else None
+    call = None
+    if run.kind != "workflow":
+        call = delegation(run, n)
+    drive(engine, n, run, call, phase)
+
+
+def delegation(run: OpenRun, n: Node) -> Call | None:
+    """The delegating call of ``run`` that a member belongs to, when its own events are missing: by member id, in order, each once."""
+    ids_ = (n.rec.agent_id, n.rec.team_id, n.rec.agent_name, n.rec.team_name)
+    open_ = [c for c in run.delegations if not c.claimed]
+    named = [c for c in open_ if (jsonio.text(c.arguments.get("member_id", ABSENT)) or "") in ids_]
+    broad = [c for c in run.delegations if "member_id" not in c.arguments]
+    chosen = named[0] if named else broad[0] if broad else open_[0] if open_ else None
+    if chosen is not None and chosen in named:
+        chosen.claimed = True
+    return chosen
+
+
+__all__ = ["Node", "as_event", "attach", "better", "drive", "embedded", "ending", "executed", "node", "payload", "plan_of", "point", "read", "stated", "terminal"]

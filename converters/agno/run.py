@@ -1,0 +1,778 @@
+"""One run while it is read: its attempts, turns, calls and phases, and the spans that they become.
+
+Both sources of a run drive the same object: its events (`converters/agno/events.py`), its record (`converters/agno/records.py`), or both at once, where
+the record's messages and tools fill in what the events lack. So both give the same ids: ordinals are counted here and nowhere else.
+
+A turn (one model request and the calls that it asked for) is held until it is over, since only then its end and its output are known. What began
+before the run has an exact clock waits for the run's end, unless the spans are wanted live.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from msgspec import Raw
+
+from .. import ids, jsonio, model
+from ..history import Chain
+from ..model import ABSENT, AnySpan, Outcome, Usage
+from . import messages, spans
+from .messages import Answer, Turn
+from .schema import Asked, Tool
+from .times import MILLI, NO_CLOCKS, UNKNOWN, Stretch, Window, batch, clocks, point, text_duration, window
+
+FAMILY: Final = "agno"
+DELEGATES: Final = ("delegate", "transfer_task", "execute_task", "run_member", "run_workflow")
+"""Tools that hand work to a member begin with one of these, in whichever version."""
+_NEVER_RAN: Final = (
+    ("Error: The requested tool", "unknown_tool"),
+    ("Error while decoding function arguments", "invalid_arguments"),
+    ("Tool call limit reached.", "limit"),
+)
+_GENERATOR: Final = 5 * MILLI
+
+
+@dataclass
+class Trace:
+    """A trace being written: where its spans go, and the workflow steps that are open in it."""
+
+    id: str
+    root: str
+    put: Callable[[Trace, AnySpan], None]
+    name: str | None = None
+    session: str | None = None
+    started: int | None = None
+    headed: bool = False
+    wanted: bool | None = None
+    held: list[AnySpan] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    steps: dict[str, str] = field(default_factory=dict)
+    open: int = 0
+
+    def span(self, *path: str) -> str:
+        return ids.span_id(self.id, *path)
+
+
+@dataclass
+class Call:
+    """One execution of a tool."""
+
+    id: str
+    key: str
+    name: str
+    call_id: str | None
+    parent: str
+    requested_by: str | None
+    tool: Tool | None = None
+    raw: Raw = field(default_factory=lambda: ABSENT)
+    odd: dict[str, Raw] = field(default_factory=dict)
+    answer: Answer | None = None
+    started: Window = UNKNOWN
+    done: Window = UNKNOWN
+    begun: bool = False
+    over: bool = False
+    after: int | None = None
+    text: str | None = None
+    error: str | None = None
+    failed: bool = False
+    custom: int = 0
+    children: list[Window] = field(default_factory=list)
+    open_children: int = 0
+    claimed: bool = False
+    waiting: list[Any] = field(default_factory=list)
+    events: list[model.Event] = field(default_factory=list)
+    source: dict[str, Raw] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    requested: Asked | None = None
+
+    @property
+    def delegates(self) -> bool:
+        return self.name.startswith(DELEGATES)
+
+    @property
+    def arguments(self) -> dict[str, Raw]:
+        return jsonio.fields(self.tool.tool_args) if self.tool is not None else {}
+
+
+@dataclass
+class Request:
+    """One model request and its turn."""
+
+    id: str
+    key: str
+    parent: str
+    number: int
+    started: Window
+    done: Window = UNKNOWN
+    over: bool = False
+    after: int | None = None
+    model: str | None = None
+    provider: str | None = None
+    usage: Usage | None = None
+    first_token: int | None = None
+    turn: Turn | None = None
+    inferred: bool = False
+    inserted: bool = False
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    chunks: list[model.Chunk] = field(default_factory=list)
+    asked: list[model.ToolCallPart] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    answers: list[model.Message] = field(default_factory=list)
+    response_id: str | None = None
+    content: Raw = field(default_factory=lambda: ABSENT)
+    error: model.Error | None = None
+    source: dict[str, Raw] = field(default_factory=dict)
+    events: list[model.Event] = field(default_factory=list)
+    input: list[model.Message] = field(default_factory=list)
+    output: list[model.Message] = field(default_factory=list)
+    history: model.History | None = None
+
+
+@dataclass
+class OpenPhase:
+    """A stretch that began: a hook, reasoning, a workflow step…"""
+
+    id: str
+    key: str
+    name: str
+    type: str
+    parent: str
+    started: Window
+    operation: str | None = None
+    after: int | None = None
+    input: Raw = field(default_factory=lambda: ABSENT)
+    output: Raw = field(default_factory=lambda: ABSENT)
+    error: model.Error | None = None
+    status: model.Status = "unset"
+    events: list[model.Event] = field(default_factory=list)
+    source: dict[str, Raw] = field(default_factory=dict)
+    attributes: dict[str, model.Value] = field(default_factory=dict)
+    children: list[Window] = field(default_factory=list)
+    step: str | None = None
+    group: str | None = None
+    claimed: bool = False
+
+
+@dataclass
+class Try:
+    """One attempt."""
+
+    number: int
+    id: str
+    started: Window
+    begun: bool
+    link: model.Link | None = None
+    requests: int = 0
+    extra: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
+    phases: Counter[str] = field(default_factory=Counter)
+    done: Window = UNKNOWN
+    ending: str | None = None
+    error: model.Error | None = None
+    events: list[model.Event] = field(default_factory=list)
+    source: dict[str, Raw] = field(default_factory=dict)
+    messages: list[model.Message] = field(default_factory=list)
+    first_tool: int | None = None
+    last_tool: int | None = None
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclass
+class Plan:
+    """What a record adds to the events of its run (or has to say alone): turns, tools in order, and how many RunStarted there are."""
+
+    turns: list[Turn]
+    tools: list[tuple[Tool, dict[str, Raw], Raw]]
+    trailing: list[model.Message] = field(default_factory=list)
+    starts: int = 0
+    by_events: Counter[str] = field(default_factory=Counter)
+    waits: set[str] = field(default_factory=set)
+    at: int = 0
+    members: list[Any] = field(default_factory=list)
+    streamed: bool = True
+
+    def tool(self, call: str | None) -> tuple[Tool, dict[str, Raw], Raw] | None:
+        """The next execution of the call with this id, taken out."""
+        for i, (tool, _, _) in enumerate(self.tools):
+            if tool.tool_call_id == call:
+                return self.tools.pop(i)
+        return None
+
+
+def _same(one: Usage | None, two: Usage | None) -> bool:
+    if one is None or two is None:
+        return one is None
+    return one.input == two.input and one.output == two.output
+
+
+class OpenRun:
+    """See the module. ``kind``: agent, team or workflow. Times given to it are windows; the order of the calls is the order of what happened."""
+
+    def __init__(self, trace: Trace, run_id: str, kind: model.RunType, parent: str | None, live: bool = False) -> None:
+        self.trace, self.run_id, self.kind, self.parent, self.live = trace, run_id, kind, parent, live
+        self.id = trace.span(run_id)
+        self.name = ""
+        self.agent_id: str | None = None
+        self.session: str | None = None
+        self.user: str | None = None
+        self.model: str | None = None
+        self.provider: str | None = None
+        self.parent_call: Call | None = None
+        self.parent_phase: OpenPhase | None = None
+        self.parent_run: OpenRun | None = None
+        self.unknown_parent: str | None = None
+        self.tries: list[Try] = []
+        self.request: Request | None = None
+        self.calls: list[Call] = []  # not yet emitted, in order
+        self.pending: list[tuple[Asked | None, Turn | None, Call]] = []
+        self.phases: dict[str, list[OpenPhase]] = {}
+        self.plan: Plan | None = None
+        self.late: list[Callable[[int | None], None]] = []
+        self.cursor: int | None = None
+        self.now: Window = UNKNOWN
+        self.chain = Chain()
+        self.first_number = 1
+        self.ending: str | None = None
+        self.terminal: Window = UNKNOWN
+        self.error: model.Error | None = None
+        self.metrics: Raw = ABSENT
+        self.input: Raw = ABSENT
+        self.output: Raw = ABSENT
+        self.source: dict[str, Raw] = {}
+        self.events: list[model.Event] = []
+        self.requests_seen = False
+        self.stated = False
+        self.delegations: list[Call] = []
+        self.windows: dict[str, tuple[int | None, int | None]] = {}
+        self.waits: list[tuple[Window, Window]] = []
+        self.after: int | None = None
+        self.old = False  # a stream without request events: requests are concluded
+        self.outer: tuple[int | None, int | None] | None = None
+        self.node: Any = None  # the record (records.Node), where there is one
+        self.claim: Callable[[Call], None] | None = None
+        self.origin: str | None = None
+        self.begun: Window = UNKNOWN
+        self.previous: Window = UNKNOWN
+        self.emitted = 0
+        self.again = False  # its span was given already, when it seemed to have ended
+        self.emitted_waits = 0
+        self.inferred: list[tuple[Request, bool]] = []
+        self.begun_ids: Counter[str] = Counter()
+        self.low: int | None = None  # of the runs inside this one
+        self.high: int | None = None
+        self.iterations: dict[str, OpenPhase] = {}
+        self.step_counts: Counter[str] = Counter()
+        self.step_ids: dict[str, list[OpenPhase]] = {}
+        self.left: list[tuple[OpenPhase, Window]] = []
+        self.clock: int | None = None
+        self.tail = 0  # ns that requests took after the last tool, as far as they state it
+        self.end: int | None = None
+        self.request_last: Request | None = None
+        self.uncertainty = 0
+        self.paused: int | None = None  # the instant of the last pause, where a requirement states it
+        self.pauses: list[int | None] = []
+        self.answers: list[model.Message] = []
+
+    # ------------------------------------------------------------------------------------------------ attempts
+    @property
+    def attempt(self) -> Try:
+        """The current attempt; the first one is opened when something happens before it was announced (a pre-hook)."""
+        if not self.tries:
+            self._open(self.now, False, None)
+        return self.tries[-1]
+
+    def _open(self, at: Window, begun: bool, link: str | None) -> Try:
+        number = self.tries[-1].number + 1 if self.tries else self.first_number
+        new = Try(number, self.trace.span(self.run_id, "attempt", str(number)), at, begun)
+        if link and number > 1:
+            new.link = model.Link(trace_id=self.trace.id, span_id=self.trace.span(self.run_id, "attempt", str(number - 1)), type=link)
+        self.tries.append(new)
+        return new
+
+    def tick(self, at: Window) -> Window:
+        """The clock of an event: seconds never run backwards within a run."""
+        if at.lo is not None:
+            self.now = at if self.now.lo is None else Window(max(self.now.lo, at.lo), max(self.now.hi or at.hi or at.lo, at.hi or at.lo))
+        return self.now
+
+    def start(self, at: Window) -> None:
+        """``RunStarted``: the first attempt, or the next after a failed one."""
+        if self.tries and not self.tries[-1].begun and self.tries[-1].ending is None:
+            self.tries[-1].begun = True
+            return
+        if self.tries:
+            self.end_turn(failed="retried")
+            self.close_try(at, "failed", model.Error(type="retried", message=None))
+        self._open(at, True, "retry_of")
+
+    def resume(self, at: Window) -> None:
+        """``RunContinued``: the next attempt, after a pause (or, in a stream that begins with it, after one that is not seen here)."""
+        if not self.tries:
+            self.first_number = 2
+        elif self.tries[-1].ending is None:
+            self.end_turn()
+            self.close_try(at, "paused", None)
+        else:
+            self.waits.append((self.tries[-1].done, at))
+        if self.tries:
+            self.pauses.append(self.paused)
+        self.paused = None
+        self.ending = None
+        self.error = None
+        self._open(at, True, "continuation_of")
+
+    def close_try(self, at: Window, ending: str, error: model.Error | None) -> None:
+        t = self.attempt
+        t.done, t.ending, t.error = at, ending, error
+
+    def pause(self, waiting: list[tuple[Tool, dict[str, Raw], Raw]]) -> None:
+        """The run waits for a person: calls that nothing came of yet are held until they are taken up or the run ends."""
+        asked_by = self.request.id if self.request is not None else None
+        for tool, _, _ in waiting:
+            if self.plan is not None and tool.tool_call_id:
+                self.plan.waits.add(tool.tool_call_id)
+        begun = {c.call_id for c in (self.request.calls if self.request is not None else ())}
+        self.end_turn()
+        self.close_try(self.now, "paused", None)
+        known = {c.call_id for _, _, c in self.pending}
+        for tool, odd, raw in waiting:
+            if executed(tool) or tool.tool_call_id in known or tool.tool_call_id in begun:
+                continue
+            call = self._new_call(Asked(id=tool.tool_call_id), None)
+            call.name, call.tool, call.odd, call.raw, call.requested_by, call.requested = tool.tool_name or "", tool, odd, raw, asked_by, None
+            self.pending.append((None, None, call))
+
+    # ------------------------------------------------------------------------------------------------ requests
+    def request_start(self, at: Window, name: str | None, provider: str | None, inferred: bool = False) -> None:
+        if self.request is not None:
+            self.end_turn(failed="fallback" if not self.request.over else None)
+        self.resolve_pending(at)
+        t = self.attempt
+        number, t.requests = t.requests, t.requests + 1
+        self.request = Request(
+            id=self.trace.span(self.run_id, "attempt", str(t.number), "request", str(number)),
+            key=f"request/{number}",
+            parent=t.id,
+            number=number,
+            started=at,
+            after=self.cursor,
+            model=name or self.model,
+            provider=provider or self.provider,
+            inferred=inferred,
+        )
+        self.requests_seen = self.requests_seen or not inferred
+
+    def request_end(self, at: Window, usage: Usage | None, first_token: int | None, source: dict[str, Raw]) -> None:
+        r = self.request
+        if r is None or r.over:
+            self.request_start(at, None, None)
+            r = self.request
+            assert r is not None
+        turn = self._turn(usage)
+        r.done, r.over, r.usage, r.first_token, r.turn = at, True, usage, first_token, turn
+        r.source.update(source)
+
+    def _turn(self, counted: Usage | None) -> Turn | None:
+        """The record's turn for the request that just completed; turns before it that no request event tells of are put in first."""
+        plan = self.plan
+        if plan is None or sum(t.begun for t in self.tries) < plan.starts:
+            return None
+        for i in range(plan.at, len(plan.turns)):
+            if _same(plan.turns[i].usage, counted):
+                held, self.request = self.request, None
+                for skipped in plan.turns[plan.at : i]:
+                    self.insert(skipped)
+                if self.request is not None:
+                    self.end_turn()
+                self.request = held
+                plan.at = i + 1
+                return plan.turns[i]
+        return None
+
+    def insert(self, turn: Turn) -> None:
+        """A request that only the record tells of."""
+        counted = self.attempt.requests
+        if self.requests_seen:  # beside request events it gets a number of its own, so that theirs stay the same without the record
+            self.attempt.requests = self.attempt.extra
+        self.request_start(turn.time, None, None, inferred=not turn.stated)
+        r = self.request
+        assert r is not None
+        if self.requests_seen:
+            self.attempt.extra, self.attempt.requests = self.attempt.requests, counted
+            r.key = f"extra/{r.number}"
+            r.id = self.trace.span(self.run_id, "attempt", str(self.attempt.number), "extra", str(r.number))
+        r.over, r.usage, r.turn, r.inserted = True, turn.usage, turn, True
+        r.first_token = turn.clocks.first_token if turn.clocks.duration is None else None
+
+    def end_turn(self, failed: str | None = None, last: bool = False) -> None:
+        """The turn is over: calls that left no event are taken from the messages, and the request and its calls get their times."""
+        r, self.request = self.request, None
+        if r is None:
+            self.flush_calls(force=True)
+            return
+        if not r.over and failed is None and not last:
+            failed = "failed"
+        if r.turn is not None:
+            self._calls_of(r, r.turn, last)
+        self.flush_calls(force=True)
+        if failed is not None and not r.over:
+            r.error = r.error or model.Error(type=failed)
+        if r.turn is not None and r.inserted and r.turn.clocks.duration is not None:
+            self.tail += r.turn.clocks.duration
+        if r.inferred and not r.inserted:
+            self.inferred.append((r, last))
+        else:
+            self._place(r, last)
+
+    def _place(self, r: Request, last: bool) -> None:
+        """The request's span: now, when an exact instant stands before it (or nobody can wait); else when the run's own start is known."""
+        first = min((t for c in r.calls if (t := self.windows.get(c.id, (None, None))[0]) is not None), default=None)
+        turn = r.turn
+        r.input = list(turn.before) if turn is not None else self.answers
+        r.output = [said] if (said := turn.message if turn is not None else spans.said(r)).parts else []
+        self.answers, self.windows = r.answers, {}
+        if last:
+            self.request_last = r
+        r.history = self.chain.history()
+        self.chain.close(r.id, r.input, r.output)
+        if (r.after is not None or self.live) and not last:
+            self.trace.put(self.trace, spans.request(self, r, first, None))
+        else:
+            self.late.append(lambda start: self.trace.put(self.trace, spans.request(self, r, first, start)))
+
+    def _calls_of(self, r: Request, turn: Turn, last: bool) -> None:
+        """Calls that this turn asked for and that no event started."""
+        seen = Counter(c.call_id for c in r.calls)
+        unanswered: list[Asked] = []
+        for position, a in enumerate(messages.asked(turn.record.tool_calls)):
+            if seen[a.id] > 0:
+                seen[a.id] -= 1
+                call = next(c for c in r.calls if c.call_id == a.id and c.answer is None)
+                call.answer = turn.answer(a.id, position)
+                continue
+            if self.plan is not None and self.plan.by_events[a.id or ""] > 0:
+                self.pending.append((a, turn, self._new_call(a, r)))
+                continue
+            if a.id is not None and self.plan is not None and a.id in self.plan.waits:
+                self.pending.append((a, turn, self._new_call(a, r)))
+                continue
+            if self.begun_ids[a.id or ""] > 0:
+                self.begun_ids[a.id or ""] -= 1
+                continue
+            found = self.plan.tool(a.id) if self.plan is not None else None
+            answer = turn.answer(a.id, position)
+            if answer is None and (found is None or not executed(found[0])):
+                unanswered.append(a)
+                if found is not None and self.plan is not None:
+                    self.plan.tools.insert(0, found)
+                continue
+            call = self._new_call(a, r)
+            call.answer = answer
+            self._fill(call, found)
+            call.over = True
+            if call.delegates and self.claim is not None:
+                self.claim(call)
+            self.calls.append(call)
+            r.calls.append(call)
+        if last and self.ending not in (None, "completed"):
+            for a in unanswered:
+                call = self._new_call(a, r)
+                self._fill(call, self.plan.tool(a.id) if self.plan is not None else None)
+                call.over = True
+                call.outcome = "pending" if self.ending == "paused" else "aborted"
+                self.calls.append(call)
+                r.calls.append(call)
+
+    def _fill(self, call: Call, found: tuple[Tool, dict[str, Raw], Raw] | None) -> None:
+        if found is not None:
+            call.tool, call.odd, call.raw = found
+            c = clocks(call.tool.metrics)
+            if c.start is not None and c.end is not None:
+                call.started, call.done = point(c.start), point(c.end)
+        if not call.done.exact and call.answer is not None:
+            call.done = window(call.answer.record.created_at)
+        call.after = self.cursor
+
+    def _new_call(self, a: Asked, r: Request | None, attempt: Try | None = None) -> Call:
+        t = attempt or self.attempt
+        occurrence = t.calls[a.id or ""]
+        t.calls[a.id or ""] += 1
+        name = a.function.name if a.function is not None else ""
+        path = ("attempt", str(t.number), "tool", a.id or name, str(occurrence))
+        return Call(
+            id=self.trace.span(self.run_id, *path),
+            key="/".join(path[2:]),
+            name=name,
+            call_id=a.id,
+            parent=t.id,
+            requested_by=r.id if r is not None else self.request.id if self.request is not None else None,
+            requested=a if a.function is not None else None,
+        )
+
+    # --------------------------------------------------------------------------------------------------- calls
+    def tool_start(self, at: Window, tool: Tool, raw: Raw, odd: dict[str, Raw]) -> Call:
+        """``ToolCallStarted``. A call that a pause held back keeps the attempt that asked for it in its id."""
+        name, call_id = tool.tool_name or "", tool.tool_call_id
+        for i, (_, turn, held) in enumerate(self.pending):
+            if held.call_id == call_id and (not held.name or held.name == name):
+                del self.pending[i]
+                call = held
+                call.parent = self.attempt.id
+                if turn is not None:
+                    call.answer = turn.answer(call_id, 0)
+                break
+        else:
+            plan = self.plan
+            if plan is not None and not any(c.call_id == call_id for c in (self.request.asked if self.request else ())) and self._asks(call_id):
+                self.insert(plan.turns[plan.at])
+                plan.at += 1
+            t = self.attempt
+            before = t
+            if t.number > 1 and t.link is not None and t.link.type == "continuation_of" and not t.requests and self.request is None:
+                before = self.tries[-2] if len(self.tries) > 1 else Try(t.number - 1, "", UNKNOWN, True)
+            call = self._new_call(Asked(id=call_id), self.request, before)
+            if not call_id:
+                call.id = self.trace.span(self.run_id, "attempt", str(before.number), "tool", name, str(before.calls[""]))
+            call.parent = t.id
+            if self.request is not None:
+                self.request.calls.append(call)
+                if self.request.turn is None:
+                    self.request.asked.append(model.ToolCallPart(name=name, id=call_id, arguments=tool.tool_args))
+        call.name = name
+        call.tool, call.raw, call.odd = tool, raw, odd
+        call.started, call.begun, call.after = at, True, self.cursor
+        if self.old:
+            self.begun_ids[call_id or ""] += 1
+        if self.plan is not None:
+            self.plan.by_events[call_id or ""] -= 1
+            self.plan.tool(call_id)
+        self.calls.append(call)
+        return call
+
+    def _asks(self, call_id: str | None) -> bool:
+        """Whether the record's next turn asks for this call, and no request of the current turn did."""
+        plan = self.plan
+        if plan is None or plan.at >= len(plan.turns) or sum(t.begun for t in self.tries) < plan.starts:
+            return False
+        r = self.request
+        if r is not None and r.turn is not None and any(a.id == call_id for a in messages.asked(r.turn.record.tool_calls)):
+            return False
+        return any(a.id == call_id for a in messages.asked(plan.turns[plan.at].record.tool_calls))
+
+    def open_call(self, call_id: str | None, name: str | None = None) -> Call | None:
+        """The call with this id that is open; without an id the oldest open one of that name."""
+        for c in self.calls:
+            if c.begun and not c.over and (c.call_id == call_id if call_id else name is None or c.name == name):
+                return c
+        return None
+
+    def tool_end(self, at: Window, tool: Tool, raw: Raw, odd: dict[str, Raw], text: str | None) -> Call:
+        call = self.open_call(tool.tool_call_id, tool.tool_name)
+        if call is None:
+            call = self.tool_start(at, tool, raw, odd)
+            call.started = UNKNOWN
+        call.tool, call.raw, call.odd, call.over, call.text = tool, raw, odd, True, text
+        call.failed = tool.tool_call_error is True
+        c = clocks(tool.metrics)
+        call.done = at
+        if c.start is not None and c.end is not None:
+            call.done = point(c.end)
+        if not call.failed:
+            self.flush_calls()
+        return call
+
+    def tool_error(self, at: Window, tool: Tool, raw: Raw, odd: dict[str, Raw], error: str | None) -> Call:
+        """``ToolCallError``: comes after the completion of the same call (fixture tool-errors), or alone."""
+        for c in self.calls:
+            if c.over and c.call_id == tool.tool_call_id and c.error is None:
+                c.error, c.failed = error, True
+                self.flush_calls()
+                return c
+        call = self.tool_end(at, tool, raw, odd, None) if self.open_call(tool.tool_call_id, tool.tool_name) else None
+        if call is None:
+            call = self.tool_start(at, tool, raw, odd)
+            call.over = True
+            call.done = at
+        call.error, call.failed = error, True
+        self.flush_calls()
+        return call
+
+    def settle(self) -> None:
+        """A failed call whose ToolCallError did not follow at once is as complete as it gets."""
+        if any(c.over for c in self.calls):
+            self.flush_calls()
+
+    def flush_calls(self, force: bool = False) -> None:
+        """Emit calls that are over, unless others of their batch are still open."""
+        if not self.calls or (not force and any(not c.over for c in self.calls)):
+            return
+        ready, self.calls = [c for c in self.calls if c.over], [c for c in self.calls if not c.over]
+        stretches = batch([self._stretch(c) for c in ready])
+        before = self.cursor
+        for call, s in zip(ready, stretches, strict=True):
+            self._emit_call(call, s, before)
+            if s.end.exact:
+                before = s.end.lo if before is None else max(before, s.end.lo or 0)
+
+    def _stretch(self, call: Call) -> Stretch:
+        c = clocks(call.tool.metrics) if call.tool is not None else NO_CLOCKS
+        if c.start is not None and c.end is not None and c.end >= c.start:
+            duration = c.duration if c.duration is not None else c.end - c.start
+            generator = duration < _GENERATOR and (call.custom or call.children or (call.delegates and call.begun))
+            if call.children and (early := min((w.lo for w in call.children if w.lo is not None), default=None)) is not None and early < c.start:
+                return Stretch(point(early), point(c.end), None, False)
+            if generator and call.begun and call.started.lo is not None:
+                return Stretch(call.started.after(call.after).before(c.start), point(c.end), None, False)
+            return Stretch(point(c.start), point(c.end), duration, True)
+        duration = c.duration if c.duration is not None else text_duration(call.text)
+        if not call.over and not call.done.exact:
+            return Stretch(call.started.after(call.after), UNKNOWN, None, False)
+        start, end = call.started.after(call.after), call.done
+        if duration is not None:
+            if start.lo is not None and end.lo is not None:
+                start = start.before((end.hi or end.lo) - duration).after(end.lo - duration)
+                middle = start.pick()
+                return Stretch(start, Window((start.lo or 0) + duration, (start.hi or start.lo or 0) + duration) if middle is not None else end, None, False)
+            if end.lo is not None:
+                start = Window(end.lo - duration, (end.hi or end.lo) - duration).after(call.after)
+                return Stretch(start, start.moved(duration), None, False)
+            return Stretch(start, start.moved(duration), None, False)
+        return Stretch(start if start.lo is not None else Window(call.after, None), end, None, False)
+
+    def _emit_call(self, call: Call, s: Stretch, before: int | None) -> None:
+        start, end = s.start.pick(), s.end.pick()
+        if start is None and end is not None:
+            start = before if before is not None and before <= end else end
+        if start is not None and end is not None and end < start:
+            start, end = (end, end) if s.end.exact else (start, start)
+        ordinary = s.recorded and not (call.children or call.custom)
+        t = next((x for x in self.tries if x.id == call.parent), self.attempt)
+        for x in (start, end):
+            if x is not None and (s.start.exact and s.end.exact):
+                t.low = x if t.low is None else min(t.low, x)
+                t.high = x if t.high is None else max(t.high, x)
+        if (ordinary or (s.start.exact and s.duration is not None)) and not call.delegates:
+            t.first_tool = start if t.first_tool is None else min(t.first_tool, start or 0)
+        if s.end.exact and end is not None:
+            t.last_tool = end if t.last_tool is None else max(t.last_tool, end)
+            self.cursor = end if self.cursor is None else max(self.cursor, end)
+        span = spans.tool_call(self, call, start, end, "recorded" if s.recorded else "derived", max(s.start.slack, s.end.slack))
+        if call.delegates:
+            self.delegations.append(call)
+        self.windows[call.id] = (start, end)
+        self.tail = 0
+        if self.request is not None and span.result:
+            self.request.answers.append(
+                model.Message(role="tool", parts=[model.ToolCallResponsePart(response=span.result, id=call.call_id)], time=window(call.tool.created_at).lo if call.tool else None)
+            )
+        self.trace.put(self.trace, span)
+
+    def resolve_pending(self, at: Window, final: bool = False) -> None:
+        """Calls that a pause held back and that no event took up: answered from outside, refused, or still waiting."""
+        held, self.pending = self.pending, []
+        for a, turn, call in held:
+            if not final and self.plan is not None and self.plan.by_events[call.call_id or ""] > 0:
+                self.pending.append((a, turn, call))
+                continue
+            answer = turn.answer(call.call_id, 0) if turn is not None else None
+            found = self.plan.tool(call.call_id) if self.plan is not None else None
+            if found is not None:
+                call.tool, call.odd, call.raw = found
+            call.answer = answer
+            if answer is None and not (call.tool is not None and executed(call.tool)):
+                if not final:
+                    self.pending.append((a, turn, call))
+                    continue
+                call.outcome = "pending" if self.ending == "paused" else "aborted"
+            else:
+                call.parent = self.attempt.id
+            if self.waits and answer is not None:
+                call.started, call.done = self.waits[-1]
+                if call.tool is not None and not call.tool.external_execution_required:
+                    call.started = call.done
+            elif self.tries:
+                call.started = self.tries[-1].done if final and self.tries[-1].done.lo is not None else at
+                call.done = call.started
+            call.over = True
+            self.calls.append(call)
+        if held:
+            self.flush_calls(force=final)
+
+
+    # -------------------------------------------------------------------------------------------------- phases
+    def phase_start(self, name: str, kind: str, at: Window, operation: str | None = None, label: str | None = None) -> OpenPhase:
+        t = self.attempt
+        n = t.phases[name]
+        t.phases[name] += 1
+        path = ("attempt", str(t.number), "phase", name, str(n))
+        found = OpenPhase(
+            id=self.trace.span(self.run_id, *path),
+            key="/".join(path[2:]),
+            name=label or name,
+            type=kind,
+            parent=t.id,
+            started=at,
+            operation=operation,
+            after=self.cursor,
+        )
+        self.phases.setdefault(name, []).append(found)
+        return found
+
+    def phase_end(self, name: str, label: str | None = None) -> OpenPhase | None:
+        """The phase that began last under this name (and this label, where there is one) ends; its span is emitted by the caller's `spans.phase`."""
+        open_ = self.phases.get(name, [])
+        for i in range(len(open_) - 1, -1, -1):
+            if label is None or open_[i].name == label:
+                return open_.pop(i)
+        return None
+
+    def emit_phase(self, p: OpenPhase, at: Window, finished: bool = True) -> None:
+        if self.live or p.after is not None:
+            self.trace.put(self.trace, spans.phase(self, p, at, finished, None))
+        else:
+            self.late.append(lambda start: self.trace.put(self.trace, spans.phase(self, p, at, finished, start)))
+
+    @property
+    def here(self) -> list[model.Event]:
+        """Where an event of its own goes: the attempt."""
+        return self.attempt.events
+
+
+def executed(tool: Tool) -> bool:
+    """The record shows that something came of the call: a result, an error, a refusal."""
+    return (
+        not jsonio.is_null(tool.result)
+        or not jsonio.is_null(tool.content)
+        or tool.tool_call_error is True
+        or tool.confirmed is False
+        or clocks(tool.metrics) != NO_CLOCKS
+    )
+
+
+def outcome(run: OpenRun, call: Call) -> tuple[Outcome, str | None]:
+    """What became of a call, and the type of its error (`agno.md` §22.3): a refusal, then what never ran, then a stated error; a call that was
+    begun and never completed was aborted."""
+    if call.outcome is not None:
+        return call.outcome, None if call.outcome == "pending" else "aborted"
+    tool = call.tool
+    if tool is not None and tool.confirmed is False:
+        return "rejected", "refused"
+    text = (jsonio.text(call.answer.record.content) if call.answer is not None else None) or (
+        (jsonio.text(tool.result) or jsonio.text(tool.content)) if tool is not None else None
+    )
+    for beginning, kind in _NEVER_RAN:
+        if text is not None and text.startswith(beginning):
+            return "rejected", kind
+    if not call.over:
+        return "aborted", "aborted"
+    answered = call.answer is not None and call.answer.record.tool_call_error is True
+    if call.failed or call.error is not None or answered or (tool is not None and tool.tool_call_error is True):
+        return "error", "tool"
+    return "ok", None
+
+

@@ -1,0 +1,267 @@
+"""From what is known of a request, a call, a phase, an attempt or a run to its span: times chosen from their windows, fields put where they
+belong. Pure functions of the open run; nothing here reads a record or changes the run, but for what an attempt learns of its own limits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from .. import jsonio, model
+from ..model import ABSENT
+from . import messages
+from .times import NO_CLOCKS, Window, point, window
+
+if TYPE_CHECKING:
+    from .run import Call, OpenPhase, OpenRun, Request, Try
+
+_TOOL_TYPED = frozenset({"tool_call_id", "tool_name", "tool_args", "result", "content", "role"})
+
+
+def said(r: Request) -> model.Message:
+    """A request's output as its events show it: the deltas of its text and the calls that followed."""
+    parts: list[model.Part] = []
+    if r.reasoning:
+        parts.append(model.ReasoningPart("".join(r.reasoning)))
+    if r.text:
+        parts.append(model.TextPart("".join(r.text)))
+    elif r.content:
+        parts += messages.content_parts(r.content)
+    return model.Message(role="assistant", parts=parts + list(r.asked))
+
+
+def request(run: OpenRun, r: Request, first_tool: int | None, run_start: int | None) -> model.ModelRequest:
+    """The request's span. ``first_tool``: when the first of its calls began; ``run_start``: the run's own start, when it is known by now.
+
+    It begins where an exact instant stands before it (the end of the tool before, the start of the run), and ends where its first tool begins;
+    else the seconds of its events and its own duration bound it (`agno.md` §14.3)."""
+    turn = r.turn
+    times = turn.clocks if turn is not None else NO_CLOCKS
+    after = r.after if r.after is not None else run_start
+    start, end = r.started, r.done
+    if times.duration is not None and r.inserted:
+        if after is not None and start.holds(after):
+            start = point(after) if r.after is not None or first_tool is None else point(max(after, first_tool - times.duration))
+        elif first_tool is not None:
+            start = point(first_tool - times.duration)
+        else:
+            start = start.after(after).before(None if run.end is None else run.end - times.duration)
+        end = start.moved(times.duration)
+        if first_tool is not None:
+            end = point(first_tool)
+    else:
+        start = point(after) if after is not None and start.holds(after) else start.after(after).before(first_tool)
+        limit = first_tool if first_tool is not None else run.end if r is run.request_last else None
+        if r.first_token is not None and start.lo is not None:
+            end = end.after(start.lo + r.first_token)
+        if limit is not None and (end.lo is None or end.holds(limit)):
+            end = point(limit)
+        else:
+            end = end.before(limit)
+    a, b = start.pick(), end.pick()
+    if a is not None and b is not None and b < a:
+        b = a
+    unfinished = not r.over and r.error is None
+    return model.ModelRequest(
+        id=r.id,
+        trace_id=run.trace.id,
+        parent_id=r.parent,
+        name=r.model or "",
+        key=r.key,
+        start=a,
+        end=None if unfinished else b,
+        clock="derived",
+        uncertainty=max(start.slack, end.slack),
+        unfinished=unfinished,
+        status="error" if r.error is not None else "ok" if r.over else "unset",
+        error=r.error,
+        events=r.events,
+        source=r.source,
+        provider=messages.provider(r.provider),
+        model=r.model,
+        response_id=turn.response_id if turn is not None else r.response_id,
+        input_messages=r.input,
+        output_messages=r.output,
+        history=r.history,
+        chunks=r.chunks,
+        conversation_id=run.session,
+        agent=run.name or None,
+        usage=r.usage,
+        time_to_first_token=r.first_token if r.first_token is not None else times.first_token,
+        inferred=r.inferred,
+    )
+
+
+def tool_call(run: OpenRun, call: Call, start: int | None, end: int | None, clock: model.Clock, uncertainty: int) -> model.ToolCall:
+    from .run import outcome
+
+    verdict, kind = outcome(run, call)
+    tool, answer = call.tool, call.answer
+    arguments, result = ABSENT, ABSENT
+    source = dict(call.source)
+    if tool is not None:
+        arguments = tool.tool_args if not jsonio.is_null(tool.tool_args) else ABSENT
+        text = jsonio.text(arguments)
+        if text is not None:
+            arguments = jsonio.inner(text)
+        result = next((x for x in (tool.result, tool.content) if not jsonio.is_null(x)), ABSENT)
+        kept = {k: v for k, v in jsonio.fields(call.raw).items() if k not in _TOOL_TYPED and not jsonio.is_null(v)}
+        kept.pop("stop_after_tool_call", None) if kept.get("stop_after_tool_call") == Raw(b"false") else None
+        source.update(kept)
+    if not arguments and call.requested is not None:
+        arguments = messages.call_part(call.requested).arguments
+    if not result and answer is not None and not jsonio.is_null(answer.record.content):
+        result = answer.record.content
+    error = None
+    if verdict in ("error", "rejected", "aborted"):
+        error = model.Error(type=kind, message=call.error or (jsonio.text(result) if verdict != "aborted" else None))
+    unfinished = not call.over
+    return model.ToolCall(
+        id=call.id,
+        trace_id=run.trace.id,
+        parent_id=call.parent,
+        name=call.name,
+        key=call.key,
+        start=start,
+        end=None if unfinished else end,
+        clock=clock,
+        uncertainty=uncertainty,
+        unfinished=unfinished,
+        status="error" if error is not None else "ok" if verdict == "ok" else "unset",
+        error=error,
+        events=call.events,
+        source=source,
+        call_id=call.call_id,
+        type="function",
+        arguments=arguments,
+        result=result,
+        outcome=verdict,
+        requested_by=call.requested_by,
+        conversation_id=run.session,
+        agent=run.name or None,
+    )
+
+
+def phase(run: OpenRun, p: OpenPhase, at: Window, finished: bool, run_start: int | None) -> model.Phase:
+    """A phase's span; a workflow step takes the times of the run that executed it where those are narrower."""
+    after = p.after if p.after is not None else run_start
+    start, end = p.started.after(after), at
+    lows = [w.lo for w in p.children if w.lo is not None]
+    highs = [w.hi for w in p.children if w.hi is not None]
+    if lows:
+        start = start.before(min(lows)) if start.lo is not None else point(min(lows))
+        if start.hi is not None and start.holds(min(lows)):
+            start = point(min(lows))
+    if highs:
+        end = point(max(highs)) if end.lo is None or end.holds(max(highs)) else end.after(max(highs))
+    a, b = start.pick(), end.pick()
+    if a is not None and b is not None and b < a:
+        b = a
+    return model.Phase(
+        id=p.id,
+        trace_id=run.trace.id,
+        parent_id=p.parent,
+        name=p.name,
+        key=p.key,
+        start=a,
+        end=b if finished else None,
+        clock="derived" if a is not None else "synthetic",
+        uncertainty=max(start.slack, end.slack),
+        unfinished=not finished,
+        status="error" if p.error is not None else p.status,
+        error=p.error,
+        events=p.events,
+        source=p.source,
+        attributes=p.attributes,
+        type=p.type,
+        operation=p.operation,
+        conversation_id=run.session,
+        input=p.input,
+        output=p.output,
+    )
+
+
+_STATUS: dict[str, model.Status] = {"completed": "ok", "error": "error", "failed": "error", "cancelled": "error"}
+
+
+def attempt(run: OpenRun, t: Try, start: int | None, end: int | None, uncertainty: int) -> model.Attempt:
+    ending = t.ending
+    unfinished = ending in (None, "running", "pending")
+    return model.Attempt(
+        id=t.id,
+        trace_id=run.trace.id,
+        parent_id=run.id,
+        name=f"attempt {t.number}",
+        key=f"attempt/{t.number}",
+        number=t.number,
+        start=start,
+        end=None if unfinished else end,
+        clock="derived",
+        uncertainty=uncertainty,
+        unfinished=unfinished,
+        status=_STATUS.get(ending or "", "unset"),
+        error=t.error,
+        events=t.events,
+        links=[t.link] if t.link is not None else [],
+        source=t.source,
+        messages=t.messages,
+        conversation_id=run.session,
+        ending=ending,
+    )
+
+
+def run_span(run: OpenRun, start: int | None, end: int | None, uncertainty: int, parent: str | None) -> model.Run:
+    ending = run.ending
+    unfinished = ending in (None, "running", "pending")
+    links = []
+    if parent is None and run.unknown_parent is not None:
+        links.append(model.Link(trace_id=run.trace.id, span_id=run.trace.span(run.unknown_parent), type="part_of"))
+    return model.Run(
+        id=run.id,
+        trace_id=run.trace.id,
+        parent_id=parent,
+        name=run.name,
+        key=run.run_id,
+        start=start,
+        end=None if unfinished else end,
+        clock="derived",
+        uncertainty=uncertainty,
+        unfinished=unfinished,
+        status=_STATUS.get(ending or "", "unset"),
+        error=run.error,
+        events=run.events,
+        links=links,
+        source=run.source,
+        type=run.kind,
+        native_id=run.run_id,
+        agent_id=run.agent_id,
+        conversation_id=run.session,
+        user_id=run.user,
+        model=run.model,
+        provider=messages.provider(run.provider),
+        input=run.input,
+        output=run.output,
+        usage=messages.usage(run.metrics),
+        ending=ending,
+    )
+
+
+def wait(run: OpenRun, number: int, start: Window, end: Window) -> model.Phase:
+    """The time between a pause and its continuation: a person's, not a tool's."""
+    return model.Phase(
+        id=run.trace.span(run.run_id, "wait", str(number)),
+        trace_id=run.trace.id,
+        parent_id=run.id,
+        name="waiting for a person",
+        key=f"wait/{number}",
+        start=start.pick(),
+        end=end.pick(),
+        clock="derived",
+        uncertainty=max(start.slack, end.slack),
+        type="wait",
+        conversation_id=run.session,
+    )
+
+
+__all__ = ["attempt", "phase", "request", "run_span", "said", "tool_call", "wait", "window"]

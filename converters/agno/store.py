@@ -1,0 +1,214 @@
+"""Where records lie: JSON documents, sessions, JsonDb folders, SQLite databases of every version, answers of AgentOS. Gives each root run as a node,
+with the members and executors that lie elsewhere put inside it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from .. import jsonio, model
+from ..errors import ReadError, Report
+from ..model import ABSENT
+from ..source import Line, Source
+from .records import Node, better, node
+from .schema import array
+
+_raw = msgspec.json.Decoder(Raw)
+_HEADS = ("session_id", "user_id", "agent_id", "team_id", "workflow_id")
+_RUNS = ("run_id", "agent_id", "team_id", "workflow_id", "content", "messages", "session_id")
+
+
+def unwrap(raw: Raw) -> Raw:
+    """JSON that a database encoded twice (2.x), or three times, as itself."""
+    for _ in range(3):
+        text = jsonio.text(raw)
+        if text is None or text[:1] not in "[{\"":
+            return raw
+        raw = jsonio.inner(text)
+    return raw
+
+
+def nodes(data: bytes | memoryview, report: Report) -> Iterator[Node]:
+    """The root runs of a JSON document."""
+    raw = jsonio.decode(data, _raw.decode, report)
+    try:
+        found = list(runs_of(raw))
+    except RecursionError:
+        raise ReadError("nested too deep", input=report.input) from None
+    yield from roots(found)
+
+
+def lines(given: Iterable[Line], report: Report) -> Iterator[Node]:
+    """Root runs of a file with a record (or session) a line."""
+    found: list[Node] = []
+    for line in given:
+        if not line.data.strip():
+            continue
+        try:
+            found += runs_of(jsonio.decode(line.data, _raw.decode, report, line=line.number, offset=line.offset).copy())
+        except ReadError as error:
+            report.note("bad-line", error.message, "lost", line=line.number, byte=error.byte, path=error.path)
+    yield from roots(found)
+
+
+def runs_of(raw: Raw, head: dict[str, Raw] | None = None, depth: int = 0) -> Iterator[Node]:
+    """Every run in a JSON value: a record, a session, a row, an answer, or an array of these. ``head``: what the session around it says."""
+    raw = unwrap(raw)
+    if depth > 8:
+        return
+    if bytes(memoryview(raw)[:1]) == b"[":
+        for item in array(raw):
+            yield from runs_of(item, head, depth + 1)
+        return
+    m = jsonio.fields(raw)
+    if not m:
+        return
+    data = m.get("run_data", ABSENT)
+    if data and not jsonio.is_null(data):
+        yield from runs_of(data, {**(head or {}), **{k: m[k] for k in ("session_id", "user_id") if k in m}}, depth + 1)
+        return
+    memory = jsonio.fields(unwrap(m["memory"])) if "memory" in m and not jsonio.is_null(m["memory"]) else {}
+    listed = [x for x in (m.get("runs", ABSENT), memory.get("runs", ABSENT)) if not jsonio.is_null(x)]
+    if listed and "session_id" in m:
+        around = {k: m[k] for k in _HEADS if not jsonio.is_null(m.get(k, ABSENT))}
+        for value in listed:
+            for item in array(unwrap(value)):
+                inside = jsonio.fields(unwrap(item))
+                response = inside.get("response", ABSENT)  # 1.1: {message, response}
+                yield from runs_of(response if jsonio.fields(response) else item, around, depth + 1)
+        return
+    if "data" in m and "meta" in m and not m.get("run_id"):
+        yield from runs_of(m["data"], head, depth + 1)
+        return
+    if sum(k in m for k in _RUNS) < 3 and "run_input" not in m:
+        return
+    found = node(raw)
+    if found is None:
+        return
+    if head:
+        r = found.rec
+        if r.session_id is None and (session := jsonio.text(head.get("session_id", ABSENT))):
+            r.session_id = session
+        if r.user_id is None and (user := jsonio.text(head.get("user_id", ABSENT))):
+            r.user_id = user
+        if not any((r.agent_id, r.agent_name, r.team_id, r.team_name, r.workflow_id, r.workflow_name)):
+            for key in ("agent_id", "team_id", "workflow_id"):
+                if (value := jsonio.text(head.get(key, ABSENT))) is not None:
+                    setattr(r, key, value)
+                    break
+    yield found
+
+
+def roots(found: list[Node]) -> list[Node]:
+    """Each run once (the fuller one), and those that have a parent here put inside it, where they are not yet."""
+    known: dict[str, Node] = {}
+    for one in found:
+        if one.run_id not in known or better(one, known[one.run_id]):
+            known[one.run_id] = one
+    inside: dict[str, Node] = {}
+    for one in known.values():
+        for deep in one.walk():
+            if deep is not one:
+                inside.setdefault(deep.run_id, deep)
+    top = []
+    for one in known.values():
+        parent = one.rec.parent_run_id
+        if one.run_id in inside:
+            continue
+        above = known.get(parent or "") or inside.get(parent or "")
+        if above is not None and above is not one and all(d is not above for d in one.walk()):
+            above.children.append(one)
+        else:
+            top.append(one)
+    return top
+
+
+def folder(source: Source, report: Report) -> Iterator[Node]:
+    """A JsonDb folder: ``agno_sessions.json`` and (3.x) ``agno_runs.json``."""
+    assert source.path is not None
+    found: list[Node] = []
+    for name in ("agno_runs.json", "agno_sessions.json"):
+        path = source.path / name
+        if not path.is_file():
+            continue
+        inner = Source(f"{source.name}/{name}", path=path)
+        found += runs_of(jsonio.decode(inner.data(), _raw.decode, report))
+    yield from roots(found)
+
+
+# --------------------------------------------------------------------------------------------------------- SQLite
+def sqlite(source: Source, report: Report) -> Iterator[Node]:
+    """A database of any version, opened so that nothing in its folder changes: tables are known by their columns, since their names can be set."""
+    with tempfile.TemporaryDirectory(prefix="spanport-") as place:
+        path = source.path
+        if path is None:
+            path = Path(place) / "copy.db"
+            path.write_bytes(bytes(source.data()))
+        elif path.with_name(path.name + "-wal").exists():  # a write-ahead log: read a copy, so that no file appears beside the original
+            for end in ("", "-wal"):
+                shutil.copyfile(path.with_name(path.name + end), Path(place) / f"copy.db{end}")
+            path = Path(place) / "copy.db"
+        immutable = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
+        try:
+            with_ = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro{immutable}", uri=True)
+        except sqlite3.Error as error:
+            raise ReadError(f"can't open the database: {error}", input=source.name) from error
+        try:
+            with_.text_factory = bytes
+            found = list(_rows(with_, report))
+        except sqlite3.Error as error:
+            raise ReadError(f"can't read the database: {error}", input=source.name) from error
+        finally:
+            with_.close()
+    if not found:
+        raise ReadError("no table with runs of Agno", input=source.name, hint="it needs a column run_data, runs or memory")
+    yield from roots(found)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _rows(database: sqlite3.Connection, report: Report) -> Iterator[Node]:
+    names = [n.decode() for (n,) in database.execute("select name from sqlite_master where type='table' order by name")]
+    kinds: list[tuple[int, str, list[str]]] = []
+    for name in names:
+        columns = [c[1].decode() for c in database.execute(f"pragma table_info({_quoted(name)})")]
+        if {"run_id", "run_data"} <= set(columns):
+            kinds.append((0, name, columns))
+        elif "session_id" in columns and {"runs", "memory"} & set(columns):
+            kinds.append((1, name, columns))
+    for _, name, columns in sorted(kinds):
+        wanted = [c for c in ("run_id", "session_id", "user_id", "run_data", "runs", "memory", "agent_id", "team_id", "workflow_id") if c in columns]
+        order = "session_id, run_index" if {"session_id", "run_index"} <= set(columns) else "rowid"
+        for row in database.execute(f"select {', '.join(map(_quoted, wanted))} from {_quoted(name)} order by {order}"):
+            yield from _row(dict(zip(wanted, row, strict=True)), name, report)
+
+
+def _row(row: dict[str, Any], table: str, report: Report) -> Iterator[Node]:
+    head = {k: model.raw(v.decode("utf-8", "replace")) for k, v in row.items() if k in _HEADS and isinstance(v, bytes)}
+    for column in ("run_data", "runs", "memory"):
+        value = row.get(column)
+        if value is None:
+            continue
+        try:
+            raw = jsonio.decode(value if isinstance(value, bytes) else str(value).encode(), _raw.decode, report).copy()
+        except ReadError as error:
+            report.note("bad-row", f"{table}.{column}: {error.message}", "lost")
+            continue
+        raw = unwrap(raw)
+        if column == "run_data":
+            yield from runs_of(raw, head)
+        elif not jsonio.is_null(raw):
+            yield from runs_of(model.raw({**head, column: raw}), head)
+
+
+__all__ = ["folder", "lines", "nodes", "roots", "runs_of", "sqlite", "unwrap"]
