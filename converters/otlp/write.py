@@ -32,6 +32,12 @@ _span = msgspec.json.Decoder(s.Span)
 def whole_span(span: AnySpan, profile: Profile) -> tuple[FlatSpan, bytes]:
     """``span`` with everything that it takes to read it back as it is, flat and as OTLP JSON."""
     flat = flatten(span, profile)
+    if span.attributes:  # a key stands once in OTLP: the typed field's wins, and the rest has the span's own
+        known: dict[str, Any] = {}
+        for key, value in flat.attributes:
+            known.setdefault(key, value)
+        known.pop(REST, None)
+        flat.attributes = list(known.items())
     text = _encode(json_span(flat))
     if not profile.carry:
         return flat, text
