@@ -1,10 +1,31 @@
 """AgentCompass run directories and ``progress.jsonl``."""
 
+import os
+from pathlib import Path
+
 from ..registry import Format, Match, Probe
 
 _EVENT = frozenset({"run_id", "event", "timestamp", "task_id", "payload"})
 _MARKS = frozenset({"run_info.json", "progress.jsonl", "progress.json", "details"})
 _STATES = frozenset({"running", "normal", "error", "fatal"})
+
+_CERTAIN = frozenset({"run_info.json", "progress.jsonl"})
+_TREE_DEPTH, _TREE_FOLDERS = 12, 20_000
+
+
+def _only_runs(path: Path, depth: int, budget: list[int]) -> bool:
+    """Whether below ``path`` there are run directories and no other file: a results tree, which is read as one so that its runs can be linked."""
+    budget[0] -= 1
+    try:
+        with os.scandir(path) as found:
+            entries = [e for e in found if not e.name.startswith(".")]
+    except OSError:
+        return False
+    if any(e.name in _CERTAIN for e in entries):
+        return True
+    if depth == 0 or budget[0] < 0 or not entries or not all(e.is_dir(follow_symlinks=False) for e in entries):
+        return False
+    return all(_only_runs(Path(e.path), depth - 1, budget) for e in entries)
 
 
 def _detect_progress(look: Probe) -> Match | None:
@@ -20,6 +41,8 @@ def _detect(look: Probe) -> Match | None:
             return Match(90 if len(found) > 1 else 60, f"a directory with {', '.join(sorted(found))}")
         if look.entries and look.entries <= _STATES:
             return Match(50, "a directory of task states")
+        if look.path is not None and _only_runs(look.path, _TREE_DEPTH, [_TREE_FOLDERS]):
+            return Match(70, "a tree of run directories and nothing else")
         return None
     alone = {"schema_version", "request"} <= look.keys or {"total_tasks", "finished_tasks"} <= look.keys
     if look.shape in ("object", "lines") and "run_id" in look.keys and alone:
