@@ -140,7 +140,10 @@ def send(
     codec = codec_for(to.protocol)
     own = channel is None
     channel = channel or open_channel(to)
-    sender = Sender(channel, codec, account, retry=retry, limits=plan.limits, stop=stop, keep=keep, say=say)
+    delivered = None if ledger is None else lambda pieces: ledger.mark(to.name, pieces, account)
+    sender = Sender(
+        channel, codec, account, retry=retry, limits=plan.limits, stop=stop, keep=keep, say=say, delivered=delivered
+    )
     encoder = Encoder(codec, plan, account)
     batcher = Batcher(codec, plan.limits, plan.at_once)
 
@@ -148,11 +151,9 @@ def send(
         if ledger is None:
             sender.deliver(pieces)
             return
-        with ledger.claim(to.name, pieces, account, force=force, stop=stop) as mine:
-            before = account.rejected + account.failed
-            if mine.pieces:
-                sender.deliver(mine.pieces)
-            mine.delivered = account.rejected + account.failed == before
+        left, why = ledger.deliver(to.name, pieces, account, sender.deliver, force=force, stop=stop)
+        if left:
+            sender.fail(left, why)
 
     try:
         for piece, parent in encoder.pieces(items):

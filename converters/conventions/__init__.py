@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import import_module
+
 from ..model import AnySpan
 from . import gen_ai, native, openinference
 from .flat import ERROR, OK, UNSET, Attributes, FlatSpan, Profile
@@ -19,6 +23,8 @@ def flatten(span: AnySpan, profile: Profile = GENERIC) -> FlatSpan:
     gen_ai.attributes(span, out, profile)
     openinference.attributes(span, out)
     native.attributes(span, out, profile)
+    if profile.name != "generic":
+        dressing(profile.name)(span, out, profile)
     name, kind = gen_ai.name_and_kind(span)
     events = [native.event(e, end, profile) for e in span.events]
     events += [gen_ai.evaluation(s, end) for s in span.scores]
@@ -37,6 +43,13 @@ def flatten(span: AnySpan, profile: Profile = GENERIC) -> FlatSpan:
         status=_STATUS[span.status],
         message=(span.error.message or "") if span.error is not None and span.status == "error" else "",
     )
+
+
+@lru_cache(maxsize=8)
+def dressing(profile: str) -> Callable[[AnySpan, Attributes, Profile], None]:
+    """What a backend's profile adds to the attributes of a span."""
+    found: Callable[[AnySpan, Attributes, Profile], None] = import_module(f".{profile}", __name__).attributes
+    return found
 
 
 def unflatten(flat: FlatSpan) -> AnySpan:

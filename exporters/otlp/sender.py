@@ -108,7 +108,7 @@ class Sender:
         while waiting:
             part = waiting.pop()
             if (why := self._no_more()) is not None:
-                self._fail(part, why)
+                self.fail(part, why)
                 continue
             answer = self._try(part)
             match answer.verdict:
@@ -125,11 +125,11 @@ class Sender:
                         self._stop_for(answer.text)
                 case "stop":
                     self._stop_for(answer.text)
-                    self._fail(part, answer.text)
+                    self.fail(part, answer.text)
                 case _:
-                    self._fail(part, answer.text)
+                    self.fail(part, answer.text)
         if self.dead is not None and not self.account.accepted:
-            self._fail([piece for piece, _ in refused], self.dead)
+            self.fail([piece for piece, _ in refused], self.dead)
         else:
             for piece, text in refused:
                 self.account.reject([piece.span_id], text)
@@ -214,7 +214,8 @@ class Sender:
         self.account.reject([piece.span_id], f"too large: {answer.text}")
         return []
 
-    def _fail(self, pieces: list[Piece], why: str) -> None:
+    def fail(self, pieces: list[Piece], why: str) -> None:
+        """``pieces`` are not delivered: into the account, and put away."""
         if not pieces:
             return
         self.account.fail([p.envelope.trace_id for p in pieces], len(pieces), why)
