@@ -136,6 +136,24 @@ def test_envelopes_and_names_of_the_reading_tools() -> None:
     assert json.loads(get_artifact([trace], 7))["payload"] == {"a": 1.0}
 
 
+@pytest.mark.parametrize("envelope", ["result", "output", "data", "content", "text", "message"])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_any_one_level_envelope(envelope: str, as_text: bool) -> None:
+    def wrap(content: object) -> dict:
+        whole = {"ok": True, envelope: content, "took_ms": 3}
+        return {"result": raw(json.dumps(whole) if as_text else whole)}
+
+    body = {"id": 7, "type": "chart", "title": None, "turn": 1, "created_at": "2026-03-02T09:00:09+00:00", "payload": {"a": 1}}
+    made = tool(id="5" * 16, **wrap("created artifact #7 (chart)"))
+    listed = tool("list_artifacts", **wrap("#7 [turn 1] chart"))
+    for got in (body, json.dumps(body)):
+        spans = list(find([made, listed, tool("x__get_artifact", arguments=raw({"artifact_id": 7}), **wrap(got))]))
+        assert [a.id for a in spans[0].artifacts] == ["7"]  # type: ignore[union-attr]
+        assert [s.links[0].span_id for s in spans[1:]] == ["5" * 16] * 2  # type: ignore[union-attr]
+        trace = Trace(header=TraceHeader(id="2" * 32, family="x", format="x", run_key=["1"]), spans=spans)  # type: ignore[arg-type]
+        assert get_artifact([trace], 7) == json.dumps(body)
+
+
 # ----------------------------------------------------------------------------------------------- where they are found
 def test_resources_commands_and_tags() -> None:
     (trace,) = read(FIXTURES / "others.json")

@@ -269,6 +269,19 @@ def test_lines_of_messages_and_lines_of_conversations() -> None:
     assert (report.lost, report.notices[0].line) == (1, 3)
 
 
+@pytest.mark.parametrize("key", ["threads", "conversations"])
+def test_several_threads_in_one_object(key: str) -> None:
+    messages = json.loads((COMPARE / "thread.json").read_text(encoding="utf-8"))["messages"]
+    for several in (
+        {"a": messages, "b": {"messages": messages}},
+        [{"thread_id": "a", "messages": messages}, {"thread_id": "b", "messages": messages}],
+    ):
+        text = json.dumps({key: several}).encode()
+        assert detect(text) == "chat"
+        assert [t.header.run_key for t in read(text)] == [["a"], ["b"]]
+    assert detect(json.dumps([{"thread_id": "a", "messages": messages}]).encode()) == "chat"
+
+
 def test_a_stream_that_is_cut_gives_what_there_is() -> None:
     whole = (COMPARE / "events.sse").read_bytes()
     for cut in range(70, len(whole), 97):

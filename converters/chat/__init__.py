@@ -26,8 +26,10 @@ def _detect(look: Probe) -> Match | None:
         return Match(10, "an MCP result")  # so that the reader can say what it is
     if keys & _OTHERS and not (look.shape in ("lines", "array") and "kind" in keys and "contextId" in keys):
         return None
-    if look.shape in ("object", "lines") and "messages" in keys and (not look.head or _LIST.search(look.head)):
+    if look.shape in ("object", "lines", "array") and "messages" in keys and (not look.head or _LIST.search(look.head)):
         return Match(80 if keys & {"thread_id", "conversation_id"} else 50, "has messages")
+    if look.shape == "object" and keys & {"threads", "conversations"} and _LIST.search(look.head):
+        return Match(50, "threads with messages")
     if look.shape in ("object", "lines", "array") and "chat_messages" in keys:
         return Match(70, "has chat_messages")
     if look.shape == "object" and ("events" in keys or "stream" in keys) and keys & {"artifact_versions", "task", "appName", "app_name"}:

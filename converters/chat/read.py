@@ -122,7 +122,20 @@ def _listed(said: Said | None) -> list[Said]:
 
 
 def _one(f: dict[str, Raw], report: Report) -> Iterator[Item]:
-    """One conversation in an object."""
+    """One conversation in an object, or several by name or in a list."""
+    for field in ("threads", "conversations"):
+        if field in f and "messages" not in f:
+            several = list(fields(f[field]).items()) or [(None, entry) for entry in items(f[field])]
+            for n, (name, entry) in enumerate(several):
+                held = fields(entry) or {"messages": entry}
+                if name is not None and not held.keys() & set(THREADS):
+                    held["thread_id"] = raw(name)
+                try:
+                    yield from _one(held, report)
+                except ReadError as error:
+                    report.note("bad-item", error.message, "lost", path=f"$.{field}[{n}]")
+            if several:
+                return
     for field in ("messages", "chat_messages", "events"):
         entries = items(f.get(field, ABSENT))
         found = _speller(entries)

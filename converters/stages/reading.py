@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ..jsonio import fields, inner, text, value
-from ..model import ABSENT, Artifact
+from ..model import ABSENT, Artifact, raw
 
 EMPTY: Final = "(no artifacts produced yet in this conversation)"
 NOT_FOUND: Final = re.compile(r"^artifact #(\S+) not found in this conversation\.?$")
@@ -47,31 +47,32 @@ def operation(tool: str) -> str | None:
     return _TOOLS.get(re.split(r"__|[./:]", tool)[-1])
 
 
-def texts(given: Raw, depth: int = 0) -> Iterator[str]:
-    """The texts that a result may mean, the most direct first: the string itself, or what stands in an envelope; blocks joined by
-    line breaks."""
+def inside(given: Raw, depth: int = 0) -> Iterator[Raw]:
+    """What a result may mean, the most direct first: itself, what stands in an envelope (an object, or JSON in a string), and the texts
+    of blocks joined by line breaks."""
     if depth > _DEPTH or not given:
         return
-    words = text(given)
-    if words is not None:
-        yield words
-        if words[:1] == "{" and '"payload"' not in words:  # an envelope that was made text
-            yield from texts(inner(words), depth + 1) if words[-1:] == "}" else ()
-        return
+    yield given
     first = bytes(memoryview(given)[:1])
-    if first == b"[":
+    if first == b'"':
+        words = (text(given) or "").strip()
+        if words[:1] in ("{", "[") and words[-1:] in ("}", "]"):
+            held = inner(words)
+            if bytes(memoryview(held)[:1]) != b'"':
+                yield from inside(held, depth + 1)
+    elif first == b"[":
         try:
             blocks = msgspec.json.decode(given, type=list[Raw])
         except (msgspec.DecodeError, RecursionError):
             return
         found = [w for b in blocks if (w := text(b) or text(fields(b).get("text", ABSENT))) is not None]
         if found:
-            yield "\n".join(found)
+            yield from inside(raw("\n".join(found)), depth + 1)
     elif first == b"{":
         f = fields(given)
         for name in _ENVELOPES:
             if name in f:
-                yield from texts(f[name], depth + 1)
+                yield from inside(f[name], depth + 1)
 
 
 def number(words: str) -> int | str:
@@ -81,37 +82,32 @@ def number(words: str) -> int | str:
 
 def listing(given: Raw) -> list[Listed] | None:
     """The lines of a listing, newest first as printed; [] for the empty message; None for another text."""
-    for words in texts(given):
-        stripped = words.strip()
-        if stripped == EMPTY:
+    for held in inside(given):
+        words = (text(held) or "").strip()
+        if words == EMPTY:
             return []
-        lines = [LINE.match(line) for line in stripped.split("\n") if line.strip()]
-        if lines and all(lines):
+        if words[:1] != "#":
+            continue
+        lines = [LINE.match(line) for line in words.split("\n") if line.strip()]
+        if all(lines):
             return [Listed(m[1], number(m[2]), m[3], m[4]) for m in lines if m is not None]
     return None
 
 
 def wrapped(given: Raw) -> Got | None:
     """The artifact that a get printed, its payload as it stands; `Got(None)` for "not found"; None for another text."""
-    if (direct := _record(fields(given), given)) is not None:
-        return Got(direct)
-    for words in texts(given):
-        stripped = words.strip()
-        if NOT_FOUND.match(stripped):
-            return Got(None)
-        if stripped[:1] == "{" and '"payload"' in stripped:
-            whole = inner(stripped)
-            if (found := _record(fields(whole), whole)) is not None:
-                return Got(found)
-    # An envelope may hold the object itself.
-    f = fields(given)
-    for name in _ENVELOPES:
-        if name in f and (found := _record(fields(f[name]), f[name])) is not None:
+    for held in inside(given):
+        words = text(held)
+        if words is not None:
+            if NOT_FOUND.match(words.strip()):
+                return Got(None)
+        elif (found := _record(fields(held))) is not None:
             return Got(found)
     return None
 
 
-def _record(f: dict[str, Raw], whole: Raw) -> Artifact | None:
+def _record(f: dict[str, Raw]) -> Artifact | None:
+    """The object that a get prints."""
     if "payload" not in f or "id" not in f:
         return None
     id, turn = value(f["id"]), value(f.get("turn", ABSENT))
