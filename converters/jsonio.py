@@ -206,7 +206,7 @@ def minify(raw: Raw) -> bytes:
 
 def is_null(raw: Raw) -> bool:
     """Absent or JSON null."""
-    return not raw or bytes(raw) == b"null"
+    return not raw or (memoryview(raw).nbytes == 4 and bytes(raw) == b"null")
 
 
 __all__ = ["ABSENT", "MAX_DOCUMENT", "MAX_LINE", "decode", "explain", "fields", "inner", "is_null", "minify", "repair", "text", "value", "whole_part"]

@@ -211,32 +211,33 @@ def flag(raw: Raw) -> bool | None:
     return {b"true": True, b"false": False}.get(bytes(memoryview(raw)[:5]))
 
 
-def note_of(content: Raw, fields: dict[str, Raw]) -> Note:
-    """What a tool message says of its call."""
+def note_of(content: Raw, fields: dict[str, Raw], told: bool) -> Note:
+    """What a tool message says of its call; ``told``: with the digest of its text."""
     inside = jsonio.fields(content) if bytes(memoryview(content)[:1]) == b"{" else {}
     stated = inside if "tool_call_id" in inside or "tool_name" in inside else fields
     number = jsonio.text(stated.get("tool_call_id", ABSENT))
     name = jsonio.text(stated.get("tool_name", ABSENT)) or jsonio.text(stated.get("name", ABSENT))
     server = jsonio.text(stated.get("tool_server", ABSENT))
-    summary = jsonio.text(inside.get("summary", ABSENT)) if inside else text_of(content)
     failed = flag(stated.get("is_error", ABSENT))
-    unknown = server == "unknown" or (server is None and failed is True and (summary or "").startswith(UNKNOWN_CALL))
+    guess = server is None and failed is True
+    summary = (jsonio.text(inside.get("summary", ABSENT)) if inside else text_of(content)) if told or guess else None
+    unknown = server == "unknown" or (guess and (summary or "").startswith(UNKNOWN_CALL))
     return Note(number, server, name, failed, number is None and name is None, unknown, digest(summary) if summary else None)
 
 
-def head(raw: Raw) -> Head:
-    """The index entry of one message."""
+def head(raw: Raw, told: bool = False) -> Head:
+    """The index entry of one message; ``told``: with the digests of answers."""
     fields = jsonio.fields(raw)
     role = jsonio.text(fields.get("role", ABSENT)) or ""
     content = fields.get("content", ABSENT)
     time = time_of(jsonio.text(fields.get("timestamp", ABSENT)))
     if role == "tool":
-        return Head(role, time, note=note_of(content, fields))
+        return Head(role, time, note=note_of(content, fields, told))
     if role == "assistant":
         inside = jsonio.fields(content) if bytes(memoryview(content)[:1]) == b"{" else {}
         found = [_nested(c) for c in calls_of(inside, fields)]
         words = inside.get("content", ABSENT) if inside else content
-        silent = jsonio.is_null(words) or bytes(words) == b'""'
+        silent = len(memoryview(words)) <= 4 and bytes(words) in (b'""', b"null", b"")
         recorded = len(found) == 1 and silent and found[0].id is not None and _RECORDER_ID.match(found[0].id) is not None
         return Head(role, time, found, recorded=recorded)
     return Head(role, time)

@@ -258,38 +258,13 @@ class Judged(Struct):
     attributes: dict[str, Value]
 
 
-def judge(call: Call, recorded_server: str | None, result: Raw, outer: bool | None, summary: str | None, known: Facts) -> Judged:
-    """Outcome and error of a call that was answered or recorded. Effective error: outer flag, or the flag inside the
-    observation, or the tool message's flag when there is no result."""
-    found = observation.look(result) if call.result is not None else observation.Finding()
-    told = call.note.is_error if call.note is not None else None
-    failed = bool(outer) or bool(found.inner) or (bool(told) and call.result is None)
-    if (call.note is not None and call.note.unknown) or (recorded_server == "unknown" and failed):
-        return Judged("rejected", Error(type="unknown_tool", message=observation.explanation(result) or summary), {})
-    if not failed:
-        return Judged("ok", None, {})
-    message = observation.explanation(result) if call.result is not None else summary
-    message = message if message is not None else summary
-    kind = observation.error_type(bool(outer) or call.result is None, result if call.result is not None else raw(message), message)
-    levels: dict[str, Value] = {}
-    if call.result is not None:
-        levels["spanport.tool.error.outer"] = bool(outer)
-        if found.inner is not None:
-            levels["spanport.tool.error.inner"] = found.inner
-    elif told is not None:
-        levels["spanport.tool.error.message"] = told
-    if found.code is not None:
-        levels["spanport.tool.error.code"] = found.code
-    return Judged("rejected" if kind == "unknown_tool" else "error", Error(type=kind, message=message), levels)
-
-
 class _Builder:
     """Spans of one rollout, one by one; holds the index, never the contents."""
 
     def __init__(self, doc: Document, known: Facts, place: Place, report: Report) -> None:
         self.doc, self.known, self.place, self.report = doc, known, place, report
         meta = metadata(doc)
-        self.heads = [head(m) for m in doc.messages]
+        self.heads = [head(m, doc.atif) for m in doc.messages]
         self.shape = shape_of(self.heads)
         entries = [entry(c) for c in doc.calls]
         if doc.atif:
@@ -310,7 +285,7 @@ class _Builder:
         for c in self.calls:
             if c.message is not None and c.answer is not None:
                 self.last_answer[c.message] = max(c.answer, self.last_answer.get(c.message, 0))
-        self._asked: tuple[int, list[Raw]] = (-1, [])
+        self._asked: dict[int, list[Raw]] = {}
         self.last_turn = set(self.turns[-1].messages) if self.turns else set()
 
     def _id(self, *path: str) -> str:
@@ -419,9 +394,8 @@ class _Builder:
                     source["tool_results.is_error"] = jsonio.fields(self.doc.results[call.result]).get("is_error", ABSENT) or Raw(
                         b'"absent"'
                     )
-            summary = self.summary(call) if call.answer is not None else None
-            judged = judge(call, self.recorded_server(call), result, outer, summary, self.known)
-            if call.result is None and summary is not None:
+            judged = self.judge(call, result, outer)
+            if call.result is None and self.summary(call) is not None:
                 result = self.summary_raw(call)
             attributes.update(judged.attributes)
             if call.result is not None and (written := self.doc.verbatim.get(call.result)) is not None:
@@ -459,6 +433,33 @@ class _Builder:
             conversation_id=self.known.conversation,
         )
 
+    def judge(self, call: Call, result: Raw, outer: bool | None) -> Judged:
+        """Outcome and error of a call that was answered or recorded. Effective error: outer flag, or the flag inside the
+        observation, or the tool message's flag when there is no result."""
+        missing = call.result is None
+        found = observation.Finding() if missing else observation.look(result)
+        told = call.note.is_error if call.note is not None else None
+        failed = bool(outer) or bool(found.inner) or (missing and bool(told))
+        unknown = bool(call.note and call.note.unknown) or (failed and self.recorded_server(call) == "unknown")
+        if not failed and not unknown:
+            return Judged("ok", None, {})
+        summary = self.summary(call) if call.answer is not None else None
+        message = None if missing else observation.explanation(result)
+        message = message if message is not None else summary
+        if unknown:
+            return Judged("rejected", Error(type="unknown_tool", message=message), {})
+        kind = observation.error_type(bool(outer) or missing, raw(message) if missing else result, message)
+        levels: dict[str, Value] = {}
+        if missing:
+            levels["spanport.tool.error.message"] = bool(told)
+        else:
+            levels["spanport.tool.error.outer"] = bool(outer)
+            if found.inner is not None:
+                levels["spanport.tool.error.inner"] = found.inner
+        if found.code is not None:
+            levels["spanport.tool.error.code"] = found.code
+        return Judged("rejected" if kind == "unknown_tool" else "error", Error(type=kind, message=message), levels)
+
     def recorded_server(self, call: Call) -> str | None:
         return entry_fields(self.doc.calls[call.result])[0] if call.result is not None else None
 
@@ -466,11 +467,18 @@ class _Builder:
         """The arguments as the model gave them."""
         if call.message is None:
             return ABSENT
-        if self._asked[0] != call.message:
-            parts = messages.read(self.doc.messages[call.message]).parts
-            self._asked = call.message, [p.arguments for p in parts if isinstance(p, ToolCallPart)]
-        found = self._asked[1]
+        found = self._asked.get(call.message)
+        if found is None:
+            found = self._remember(call.message, messages.read(self.doc.messages[call.message]))
         return found[call.position] if call.position < len(found) else ABSENT
+
+    def _remember(self, index: int, message: Message) -> list[Raw]:
+        """Hold the arguments of the last few assistant messages, since their calls come next."""
+        if len(self._asked) >= 64:
+            self._asked.clear()
+        found = [p.arguments for p in message.parts if isinstance(p, ToolCallPart)]
+        self._asked[index] = found
+        return found
 
     def summary_raw(self, call: Call) -> Raw:
         assert call.answer is not None
@@ -486,7 +494,10 @@ class _Builder:
         first = turn.messages[0]
         after = self.turns[number - 1].messages[-1] + 1 if number else 0
         given = [self.message(i) for i in range(after, first)]
-        output = [messages.merged([self.message(i) for i in turn.messages])]
+        answers = [self.message(i) for i in turn.messages]
+        for i, answered in zip(turn.messages, answers, strict=True):
+            self._remember(i, answered)
+        output = [messages.merged(answers)]
         end = self.times.at[first]
         start = self.times.before(first)
         clock = self.times.clock
