@@ -106,12 +106,15 @@ def items(run: str | Input, report: Report, from_: str | None, options: registry
     yield from chosen.read(source, report, options)
 
 
-def tell(report: Report) -> None:
-    """The first notices of a report on standard error, and how many more there are: two lines, or all with --verbose."""
+def tell(report: Report, error: SpanportError | None = None) -> None:
+    """The first notices of a report on standard error, and how many more there are: two lines, or all with --verbose. The one that is
+    the ``error`` too was told."""
     if output.level < 0:
         return
-    shown = [n for n in report.notices if n.severity != "info" or output.level > 0]
-    total = report.warnings if output.level == 0 else sum(report.counts.values())
+    told = (error.line, error.path, error.message) if isinstance(error, ReadError) else None
+    notices = [n for n in report.notices if (n.line, n.path, n.message) != told]
+    shown = [n for n in notices if n.severity != "info" or output.level > 0]
+    total = (report.warnings if output.level == 0 else sum(report.counts.values())) - (len(report.notices) - len(notices))
     most = 2 if output.level == 0 and total <= 2 else 1 if output.level == 0 else 1000
     for notice in shown[:most]:
         say(f"{'note' if notice.severity == 'info' else 'warning'}: {notice}")
@@ -234,7 +237,7 @@ class Account:
     def __enter__(self) -> Account:
         if self.batch.errors:
             try:
-                self._errors = open(self.batch.errors, "w", encoding="utf-8")  # noqa: SIM115
+                self._errors = open(self.batch.errors, "w", encoding="utf-8")
             except OSError as error:
                 raise click.UsageError(f"--errors {self.batch.errors}: {error.strerror}") from error
         return self
@@ -244,9 +247,9 @@ class Account:
             self._errors.close()
 
     @contextmanager
-    def input(self, report: Report) -> Iterator[None]:
+    def input(self, report: Report, one: Input | None = None) -> Iterator[None]:
         """One input, here and now: an error in it is said in one line and does not stop the others."""
-        outcome: Outcome[Any] = Outcome(Input(report.input or "", ""), report)
+        outcome: Outcome[Any] = Outcome(one or Input(report.input or "", ""), report)
         try:
             yield
         except UsageError:
@@ -302,6 +305,15 @@ class Account:
                         break
             finally:
                 engine.close()
+        self._end()
+
+    def over(self, inputs: Inputs) -> Iterator[Input]:
+        """The inputs, for a command that works through them here, one after the other, with `input`."""
+        yield from self._noted(inputs)
+        self._end()
+
+    def _end(self) -> None:
+        """A folder in which nothing was found has failed."""
         for argument, seen in self._arguments.items():
             if not seen and not (self.failed and self.batch.on_error == "stop"):
                 self.failed += 1
@@ -329,7 +341,7 @@ class Account:
         else:
             self.done += 1
             self.partial += bool(report.lost)
-        tell(report)
+        tell(report, outcome.error)
         if self._errors is not None:
             self._keep(outcome)
 

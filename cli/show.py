@@ -8,22 +8,74 @@ import click
 
 from ..converters.api import collect
 from ..converters.errors import Report
-from ..exporters.terminal import lines
-from .common import Account, from_format, items, runs, strict, usage
+from ..exporters import terminal
+from .common import Account, Inputs, from_format, items, runs, strict, usage
+
+KINDS = {**{word: kind for kind, word in terminal.WORDS.items()}, **{kind: kind for kind in terminal.WORDS}}
 
 
-@click.command("show")
+def kinds_of(ctx: click.Context, param: click.Parameter, value: str | None) -> frozenset[str] | None:
+    """``tool,request`` as names of kinds."""
+    if value is None:
+        return None
+    names = [v.strip() for v in value.split(",") if v.strip()]
+    unknown = [n for n in names if n not in KINDS]
+    if unknown or not names:
+        raise click.BadParameter(f"{', '.join(unknown) or 'nothing'} is no kind; there are {', '.join(terminal.WORDS.values())}")
+    return frozenset(KINDS[n] for n in names)
+
+
+@click.command(
+    "show",
+    epilog="""\b
+Examples:
+  spanport show fixtures/agno/tools.run_output.json
+  spanport show --errors-only --kind tool RUN
+  spanport show --task geo_7 --attempt 2 --content RUN | less
+""",
+)
 @runs
 @from_format
 @strict
-def command(runs: tuple[str, ...], from_: str | None, strict: bool) -> None:
-    """A run as a tree in the terminal."""
+@click.option("--depth", type=click.IntRange(1), metavar="N", help="Levels of the tree (1: the roots only).")
+@click.option("--kind", "kinds", metavar="KIND,…", callback=kinds_of, help="Only these kinds: run, task, attempt, phase, request, tool.")
+@click.option("--errors-only", is_flag=True, help="Only what failed, and what stands above it.")
+@click.option("--task", metavar="NAME", help="Only tasks of this name or id (a pattern such as 'geo_*').")
+@click.option("--attempt", type=int, metavar="N", help="Only attempts of this number, as the source counts.")
+@click.option("--content", is_flag=True, help="Messages, arguments and results below each span.")
+@click.option("--max-chars", type=click.IntRange(0), default=2000, metavar="N", help="Characters of each content; 0 for all (2000).")
+@click.option("--width", type=click.IntRange(20), metavar="N", help="Draw for a terminal of this width, also in a pipe.")
+def command(
+    runs: tuple[str, ...],
+    from_: str | None,
+    strict: bool,
+    depth: int | None,
+    kinds: frozenset[str] | None,
+    errors_only: bool,
+    task: str | None,
+    attempt: int | None,
+    content: bool,
+    max_chars: int,
+    width: int | None,
+) -> None:
+    """A run as a tree, one line a span: name, status, a waterfall bar, duration, input→output tokens, cost.
+
+    ~ marks a duration that was worked out, ≈ one that only keeps the order. In a pipe the tree is plain lines.
+    """
     account = Account()
-    with usage():
-        for run in runs:
-            report = Report(strict=strict)
-            with account.input(report):
-                for trace in collect(items(run, report, from_)):
-                    for line in lines(trace):
-                        click.echo(line)
+    choice = terminal.Choice(depth=depth, kinds=kinds, errors=errors_only, task=task, attempt=attempt)
+    most = max_chars if content else None
+    with usage(), account:
+        for one in account.over(Inputs(runs, from_)):
+            report = Report(input=str(one), strict=strict)
+            with account.input(report, one):
+                for trace in collect(items(one, report, from_)):
+                    if width is None and not sys.stdout.isatty():
+                        for line in terminal.lines(trace, choice, most=most):
+                            click.echo(line)
+                        continue
+                    from rich.console import Console
+
+                    console = Console(width=width, highlight=False, markup=False, emoji=False)
+                    terminal.draw(trace, console, choice, most=most)
     sys.exit(account.status())

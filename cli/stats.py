@@ -3,40 +3,109 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import click
 import msgspec
 
 from ..converters.errors import Report
-from ..exporters.stats import Totals, add, count
+from ..exporters.stats import TABLES, Totals, count
+from ..exporters.terminal import duration, printable
 from .common import Account, Batch, Input, Inputs, batch, from_format, items, runs, usage
 
 
 def _work(from_: str | None, one: Input, report: Report) -> Totals:
     totals = Totals(inputs=1)
-    count(items(one, report, from_), totals)
+    count(items(one, report, from_), totals, str(one))
     return totals
 
 
-@click.command("stats")
+@click.command(
+    "stats",
+    epilog="""\b
+Examples:
+  spanport stats RUN
+  spanport stats --json runs/
+  spanport stats --by tool --csv runs/ > tools.csv
+  spanport stats --by model --by task --top 50 'runs/*/progress.jsonl'
+""",
+)
 @runs
 @from_format
 @batch
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(runs: tuple[str, ...], from_: str | None, batch: Batch, as_json: bool) -> None:
-    """Count spans, errors, tokens and times."""
+@click.option("--by", "by", type=click.Choice(TABLES), multiple=True, help="Only this table (may be given more than once).")
+@click.option("--top", type=click.IntRange(1), default=20, metavar="N", help="Rows of a printed table (20); --json and --csv have all.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: the totals, or with --by the tables.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print one table (--by; runs if not given) as CSV.")
+def command(runs: tuple[str, ...], from_: str | None, batch: Batch, by: tuple[str, ...], top: int, as_json: bool, as_csv: bool) -> None:
+    """Spans, errors, tokens and times; tables by run, tool, model, phase and task, over all inputs together.
+
+    Times that were only made up to keep an order are not in the tables; ~ says that some were worked out and not measured.
+    """
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other")
+    if as_csv and len(by) > 1:
+        raise click.UsageError("--csv prints one table: give one --by")
     totals, account = Totals(), Account(batch)
     with usage(), account:
         for outcome in account.each(partial(_work, from_), Inputs(runs, from_)):
             assert outcome.result is not None
-            totals = add(totals, outcome.result)
+            totals.merge(outcome.result)
             totals.warnings += outcome.report.warnings
-    found = totals.as_dict()
     if as_json:
+        found: Any = {table: list(totals.rows(table)) for table in by} if by else totals.as_dict()
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+    elif as_csv:
+        _csv(list(totals.rows(by[0] if by else "run")))
     else:
-        for key, value in found.items():
-            text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
-            click.echo(f"{key:17} {text}")
+        _print(totals, by, top)
     sys.exit(account.status())
+
+
+def _csv(rows: Sequence[dict[str, Any]]) -> None:
+    import csv
+
+    if rows:
+        table = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+
+
+def _print(totals: Totals, by: tuple[str, ...], top: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    terminal = sys.stdout.isatty()
+    console = Console(highlight=False, markup=False, emoji=False, width=None if terminal else 10_000)
+    if not by:
+        for key, value in totals.as_dict().items():
+            text = ", ".join(f"{k} {v:,}" for k, v in value.items()) if isinstance(value, dict) else "" if value is None else f"{value:,}"
+            click.echo(f"{key.replace('_', ' '):17} {text}")
+    for name in by or TABLES:
+        rows = list(totals.rows(name))
+        if not rows or (not by and name == "run" and len(rows) < 2):
+            continue
+        click.echo()
+        used = [c for c in rows[0] if c not in ("derived_times", "trace") and any(r[c] not in (None, 0) for r in rows) or c == name]
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        for column in used:
+            words = column.replace("_seconds", "").replace("_", " ").replace("seconds", "time")
+            left = column in (name, "input", "ending")
+            table.add_column(words, justify="left" if left else "right", overflow="ellipsis", no_wrap=True)
+        for row in rows[:top]:
+            table.add_row(*(_cell(c, row[c], row["derived_times"]) for c in used))
+        console.print(table)
+        if len(rows) > top:
+            click.echo(f"… {len(rows) - top:,} more (--top, --json, --csv)")
+
+
+def _cell(column: str, value: Any, derived: int) -> str:
+    if value is None:
+        return ""
+    if "seconds" in column:
+        return ("~" if derived else "") + duration(round(value * 1e9))
+    if column == "cost":
+        return f"${value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else printable(str(value))
