@@ -114,11 +114,14 @@ class Index:
             return found
 
         for span in trace.spans:
+            cut = str(span.attributes.get("spanport.cut") or "")  # what an attribute limit shortened: JSON still, but not the payload
             for artifact in span.artifacts:
+                if "spanport.artifact.payload" in cut and b"[cut]" in bytes(artifact.payload):
+                    artifact = msgspec.structs.replace(artifact, payload=ABSENT)
                 thread = self._thread(*((artifact.thread, "", True) if artifact.thread is not None else home(span)))
                 self._made(thread, artifact, span)
-            if isinstance(span, ToolCall) and span.result and (reads := operation(span.name)) is not None:
-                self._told(self._thread(*home(span)), span, reads)
+            if isinstance(span, ToolCall) and (reads := operation(span.name)) is not None:
+                self._told(self._thread(*home(span)), span, reads, "gen_ai.tool.call.result" in cut)
             elif (id := getattr(span, "conversation_id", None)) is not None:
                 self._thread(id, "", True)
 
@@ -148,16 +151,22 @@ class Index:
                 artifact=_next(known.artifact, artifact), trace_id=span.trace_id, span_id=span.id, time=time, versions=known.versions + 1
             )
 
-    def _told(self, thread: Thread, span: ToolCall, reads: str) -> None:
-        """What a reading call printed: it fills in what is not known, and makes nothing new where the maker is known."""
-        if reads == "get":
-            got = wrapped(span.result)
-            if got is not None and got.artifact is not None:
-                self._learn(thread, [_timed(got.artifact)])
+    def _told(self, thread: Thread, span: ToolCall, reads: str, cut: bool) -> None:
+        """What a reading call printed: it fills in what is not known, and makes nothing new where the maker is known. Of a result that is
+        not whole only what the span says of it counts."""
+        if reads == "list":
+            lines = None if cut else listing(span.result)
+            if lines:
+                self._learn(
+                    thread, [Artifact(id=x.id, type=x.type, title=x.title, turn=x.turn, found_in="listing") for x in reversed(lines)]
+                )
             return
-        lines = listing(span.result)
-        if lines:
-            self._learn(thread, [Artifact(id=x.id, type=x.type, title=x.title, turn=x.turn, found_in="listing") for x in reversed(lines)])
+        got = None if cut else wrapped(span.result)
+        id = span.attributes.get("spanport.artifact.id")
+        if got is not None and got.artifact is not None:
+            self._learn(thread, [_timed(got.artifact)])
+        elif got is None and span.attributes.get("spanport.artifact.found") is True and isinstance(id, str):
+            self._learn(thread, [Artifact(id=id, found_in="listing")])
 
     def _learn(self, thread: Thread, told: list[Artifact]) -> None:
         """Artifacts told of, oldest first. New ones take the place that the printed order gives them."""

@@ -10,6 +10,8 @@ from click.testing import CliRunner
 from spanport import get_artifact, list_artifacts, read
 from spanport.cli import group
 from spanport.converters.artifacts import Index, PayloadMissing, iso
+from spanport.converters.conventions import flatten
+from spanport.converters.conventions.flat import Profile
 from spanport.converters.errors import UsageError
 from spanport.converters.model import (
     Artifact,
@@ -23,7 +25,9 @@ from spanport.converters.model import (
     TraceHeader,
     raw,
 )
+from spanport.converters.otlp.encode import json_line
 from spanport.converters.stages.artifacts import KNOWN, find
+from spanport.converters.stages.limits import limit
 from spanport.converters.stages.payloads import spill
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "artifacts"
@@ -317,6 +321,26 @@ def test_a_cut_payload_is_no_payload() -> None:
     trace = Trace(header=TraceHeader(id="2" * 32, family="x", format="x", run_key=["1"]), spans=[span])
     with pytest.raises(PayloadMissing):
         get_artifact([trace], 1)
+
+
+def test_a_payload_that_a_limit_shortened_is_no_payload() -> None:
+    """Limits leave JSON that can be read; what it says is not what the artifact holds."""
+    payload = {"text": "x" * 5000}
+    made = tool(id="5" * 16, artifacts=[Artifact(id="1", type="report", thread="t", payload=raw(payload))])
+    got = found(
+        tool(
+            "get_artifact", arguments=raw({"artifact_id": 2}), result=raw(json.dumps({"id": 2, "type": "x", "turn": 1, "payload": payload}))
+        )
+    )
+    spans = [made, got]
+    header = TraceHeader(id="2" * 32, family="x", format="x", run_key=["1"])
+    assert json.loads(get_artifact([Trace(header=header, spans=spans)], 1))["payload"] == payload  # type: ignore[arg-type]
+    flat = [limit(flatten(s), 1000) for s in spans]
+    cut = read(json_line(header, flat, Profile()))
+    for id in (1, 2):
+        with pytest.raises(PayloadMissing):
+            get_artifact(cut, id)
+    assert get_artifact(cut, 3) == "artifact #3 not found in this conversation"
 
 
 def test_artifacts_in_otlp(tmp_path: Path) -> None:
