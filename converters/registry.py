@@ -29,13 +29,15 @@ Shape = Literal["directory", "object", "array", "lines", "sse", "sqlite", "empty
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a reader may be told. Times in ns. ``follow``: keep waiting for more (a growing file or directory)."""
+    """What a reader may be told. Times in ns. ``follow``: keep waiting for more (a growing file or directory) until the run in it ends;
+    ``stop`` is asked now and then while it waits, and true ends it early: what is open is then given out, marked unfinished."""
 
     run: str | None = None
     session: str | None = None
     since: int | None = None
     until: int | None = None
     follow: bool = False
+    stop: Callable[[], bool] | None = None
     media: bool = False
     trace_per: Literal["run", "task", "attempt"] = "run"
     artifact_store: str | None = None
