@@ -128,7 +128,7 @@ def _clock(run: OpenRun) -> tuple[int | None, int | None, int]:
     start: int | None = None
     end: int | None = None
     off = 0
-    tools = [t.first_tool for t in run.tries if t.first_tool is not None]
+    called = next((t for t in run.tries if t.any_tool), None)
     plain = run.plan is not None and not run.plan.streamed
     if plain and whole and m.duration is not None and last.last_tool is not None:
         end = last.last_tool + run.tail
@@ -136,8 +136,8 @@ def _clock(run: OpenRun) -> tuple[int | None, int | None, int]:
         off = _PLAIN
         if said.hi is not None and start > said.hi + SECOND // 10:
             start = end = None
-    elif not plain and tools and m.first_token is not None:
-        start = min(tools) - m.first_token
+    elif not plain and called is not None and called.first_tool is not None and m.first_token is not None:
+        start = called.first_tool - m.first_token
         off = _STREAMED
         if not said.holds(start):
             start = None
@@ -146,6 +146,10 @@ def _clock(run: OpenRun) -> tuple[int | None, int | None, int]:
         if said.holds(guess) and (low is None or guess <= low):
             start, end, off = guess, run.outer[1], _STREAMED
     if start is None:
+        if plain and m.duration is not None and said.lo is not None and run.plan is not None:
+            # a record is stamped when the model loop began (for the last time): retries, hooks and reasoning came before
+            other = m.duration - sum(t.clocks.duration or 0 for t in run.plan.turns) - run.busy
+            said = Window(said.lo - max(0, other), said.hi)
         open_ = said.after(run.after).before(low)
         if run.outer is not None:
             open_ = open_.after(run.outer[0])

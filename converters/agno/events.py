@@ -74,7 +74,8 @@ class Engine:
         self.placing: dict[str, Place] = {}
         self.roots: set[str] = set()
         self.orphans: OrderedDict[str, list[tuple[OpenRun, int | None, int | None]]] = OrderedDict()
-        self.thin: dict[str, tuple[Event, dict[str, Raw]]] = {}
+        self.thin: dict[str, list[tuple[Event, dict[str, Raw]]]] = {}
+        self.drivers: dict[str, str] = {}  # workflow id → run of it that an agent drives
         self.foreseen: tuple[Counter[str], dict[str, Counter[str]]] = (Counter(), {})
         self.parents: dict[str, str] = {}  # run id → parent run id, from records
         self.plans: dict[str, records.Node] = {}
@@ -232,9 +233,14 @@ class Engine:
         run = self.runs.get(run_id)
         if run is None and run_id in self.held:
             run = self._reopen(run_id)
-        if run is None and base == "RunCompleted" and not again and (e.workflow_run_id or e.parent_run_id) and run_id not in self.plans and run_id not in self.ended:
-            self.thin[run_id] = (e, odd)  # its events are hidden: the record in the outer run's end may tell the rest
-            return
+        if run is None and not again and (run_id in self.thin or ((e.workflow_run_id or e.parent_run_id) and run_id not in self.plans and run_id not in self.ended)):
+            # a run inside another whose events are hidden: the record in the outer run's end may tell the rest
+            if base in _HIDDEN:
+                self.thin.setdefault(run_id, []).append((e, odd))
+                return
+            for held in self.thin.pop(run_id, ()):
+                self.event(*held, True)
+            run = self.runs.get(run_id)
         if run is None:
             if base == "RunStarted" and (call := self._enclosing(e)) is not None:
                 self.waiting[run_id] = call
@@ -263,6 +269,8 @@ class Engine:
         kind = workflow.kind(e, base)
         node = self.plans.get(run_id)
         parent = e.parent_run_id or self.parents.get(run_id)
+        if base == "WorkflowAgentCompleted":
+            parent = parent or self.drivers.pop(e.workflow_id or "", None)
         if kind == "workflow":
             outer = None
             if e.parent_step_id is not None:
@@ -292,6 +300,8 @@ class Engine:
         if kind == "workflow" and self.driver is not None and self.driver[0].workflow_id == e.workflow_id:
             first, more = self.driver
             run.events.append(records.as_event(first, more))
+            self.drivers[e.workflow_id or ""] = run_id
+            run.tick(window(first.created_at))
             self.driver = None
         return run
 
@@ -410,11 +420,13 @@ class Engine:
 
     def flush_thin(self, trace: Trace | None, parent: str | None = None) -> None:
         """Runs of which there was a completion only, and no record: told from that."""
-        for run_id, (e, odd) in list(self.thin.items()):
+        for run_id, held in list(self.thin.items()):
+            e = held[0][0]
             above = e.parent_run_id or e.workflow_run_id or ""
             if run_id in self.thin and (trace is None or (e.parent_run_id == parent if parent else self._root(above) == trace.root)):
                 del self.thin[run_id]
-                self.event(e, odd, True)
+                for one in held:
+                    self.event(*one, True)
 
     def close(self) -> None:
         """No more input: what is open is unfinished, innermost first."""
@@ -655,6 +667,7 @@ _HANDLERS: Final[dict[str, Callable[[Engine, OpenRun, Event, dict[str, Raw]], No
     "ToolCallCompleted": _tool_completed,
     "ToolCallError": _tool_error,
 }
+_HIDDEN: Final = frozenset({"RunContent", "RunContentCompleted", "RunCompleted", "RunIntermediateContent"})
 _TERMINAL: Final = frozenset({"RunCompleted", "RunError", "RunCancelled"})
 
 __all__ = ["BASE", "PHASES", "UNKNOWN", "Engine", "point"]

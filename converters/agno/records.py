@@ -276,6 +276,7 @@ def _feed(engine: Engine, n: Node) -> None:
     for i, (e, _) in enumerate(listed):
         if e.event.removeprefix("Team") in ("RunStarted", "RunContinued") and i <= last_start.get(e.run_id or "", -1):
             needed[e.run_id or ""] += 1
+    outside = set(engine.runs)
     engine.foreseen = (needed, calls)
     seen: set[bytes] = set()
     for e, odd in listed:
@@ -290,7 +291,7 @@ def _feed(engine: Engine, n: Node) -> None:
         if run is not None and run.node is one and one is not n:
             engine.end(run, ending(one.rec), run.terminal if run.terminal.lo is not None else run.now)
     for run in reversed(list(engine.runs.values())):
-        if run.run_id in engine.runs and run is not engine.runs.get(n.run_id) and run.trace.root == engine._root(n.run_id) and run.node is None:
+        if run.run_id in engine.runs and run.run_id not in outside and run.run_id != n.run_id:
             engine.end(run, run.ending, run.terminal if run.terminal.lo is not None else run.now)
     run = engine.runs.get(n.run_id)
     if run is not None:
@@ -390,8 +391,8 @@ def embedded(engine: Engine, run: OpenRun, n: Node) -> None:
     if n.run_id in run.trace.seen or n.run_id in engine.plans:
         return
     held = engine.thin.pop(n.run_id, None)
-    if held is not None:
-        n.ended = window(held[0].created_at)
+    if held:
+        n.ended = window(held[-1][0].created_at)
     for one in n.walk():
         engine.thin.pop(one.run_id, None)
     for one in n.walk():

@@ -176,7 +176,8 @@ class Try:
     events: list[model.Event] = field(default_factory=list)
     source: dict[str, Raw] = field(default_factory=dict)
     messages: list[model.Message] = field(default_factory=list)
-    first_tool: int | None = None
+    any_tool: bool = False
+    first_tool: int | None = None  # when its first call began, if that call has an exact clock of its own
     last_tool: int | None = None
     low: int | None = None
     high: int | None = None
@@ -270,6 +271,7 @@ class OpenRun:
         self.step_ids: dict[str, list[OpenPhase]] = {}
         self.left: list[tuple[OpenPhase, Window]] = []
         self.clock: int | None = None
+        self.busy = 0  # ns that its tools took
         self.tail = 0  # ns that requests took after the last tool, as far as they state it
         self.end: int | None = None
         self.request_last: Request | None = None
@@ -417,13 +419,13 @@ class OpenRun:
             return
         if not r.over and failed is None and not last:
             failed = "failed"
+        if r.turn is not None and r.inserted and r.turn.clocks.duration is not None:
+            self.tail += r.turn.clocks.duration  # counts from the last tool: its own calls set it back
         if r.turn is not None:
             self._calls_of(r, r.turn, last)
         self.flush_calls(force=True)
         if failed is not None and not r.over:
             r.error = r.error or model.Error(type=failed)
-        if r.turn is not None and r.inserted and r.turn.clocks.duration is not None:
-            self.tail += r.turn.clocks.duration
         if r.inferred and not r.inserted:
             self.inferred.append((r, last))
         else:
@@ -650,14 +652,15 @@ class OpenRun:
             start = before if before is not None and before <= end else end
         if start is not None and end is not None and end < start:
             start, end = (end, end) if s.end.exact else (start, start)
-        ordinary = s.recorded and not (call.children or call.custom)
         t = next((x for x in self.tries if x.id == call.parent), self.attempt)
-        for x in (start, end):
-            if x is not None and (s.start.exact and s.end.exact):
-                t.low = x if t.low is None else min(t.low, x)
-                t.high = x if t.high is None else max(t.high, x)
-        if (ordinary or (s.start.exact and s.duration is not None)) and not call.delegates:
-            t.first_tool = start if t.first_tool is None else min(t.first_tool, start or 0)
+        if s.duration is not None and s.start.exact and start is not None:
+            t.low = start if t.low is None else min(t.low, start)
+        if s.end.exact and end is not None:
+            t.high = end if t.high is None else max(t.high, end)
+        known = s.start.exact and s.duration is not None and not (call.children or call.custom or call.delegates)
+        if not t.any_tool or (known and t.first_tool is not None and start is not None and start < t.first_tool):
+            t.any_tool, t.first_tool = True, start if known else None
+        self.busy += s.duration or 0
         if s.end.exact and end is not None:
             t.last_tool = end if t.last_tool is None else max(t.last_tool, end)
             self.cursor = end if self.cursor is None else max(self.cursor, end)
