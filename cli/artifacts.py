@@ -18,7 +18,14 @@ run = click.argument("run", metavar="RUN")
 thread = click.option("--thread", metavar="T", help="The conversation; a run with one needs none.")
 
 
-@click.group("artifacts")
+@click.group(
+    "artifacts",
+    epilog="""\b
+Examples:
+  spanport artifacts list fixtures/artifacts/spec/rows.json --thread t-A
+  spanport artifacts get fixtures/artifacts/threads/two_turns_compare/thread.json 501
+""",
+)
 def command() -> None:
     """Artifacts of a conversation: list them, get one."""
 

@@ -202,6 +202,14 @@ def test_what_results_show(result: object, want: list[tuple[str, str | None, str
     assert all(a.thread == "t" and a.found_in == "tool_result" for a in span.artifacts)
 
 
+@pytest.mark.parametrize("size", [0, 3_000_000])
+def test_marks_in_small_and_large_results(size: int) -> None:
+    block = {"type": "resource", "resource": {"uri": "x://1", "text": "y" * size}}
+    for result in ({"content": [block]}, json.dumps({"content": [block]})):
+        assert [a.id for a in found(tool(result=raw(result))).artifacts] == ["x://1"]
+    assert found(tool(result=raw("y" * size))).artifacts == []
+
+
 def test_the_stage_keeps_all_else_and_a_second_pass_changes_nothing() -> None:
     for file in ("others.json", "enveloped.json", "threads/two_turns_compare/thread.json", "two_threads.sse"):
         for trace in read(FIXTURES / file):

@@ -125,7 +125,7 @@ def _one(f: dict[str, Raw], report: Report) -> Iterator[Item]:
     """One conversation in an object, or several by name or in a list."""
     for field in ("threads", "conversations"):
         if field in f and "messages" not in f:
-            several = list(fields(f[field]).items()) or [(None, entry) for entry in items(f[field])]
+            several: list[tuple[str | None, Raw]] = [*fields(f[field]).items()] or [(None, entry) for entry in items(f[field])]
             for n, (name, entry) in enumerate(several):
                 held = fields(entry) or {"messages": entry}
                 if name is not None and not held.keys() & set(THREADS):

@@ -30,6 +30,8 @@ _MOST: Final = 1000
 """Artifacts that one call can have made."""
 _REASONING: Final = b'"action_and_reasoning"'
 _MARKS: Final = (b'"resource', b'\\"resource', b"rtifact #", b"rtifactId", b'"artifact"')
+_PATTERNS: Final = tuple(re.compile(re.escape(mark)) for mark in _MARKS)
+_LARGE: Final = 1 << 20
 # The sentence must be a whole line: a page that a tool fetched may hold such words too.
 _MADE: Final = re.compile(
     r"^\s*(?:created|made|saved|stored|produced|generated|updated)\s+(?:(?:a|an|the|new)\s+)*artifact\s+#([\w.:/-]*\w)(?:\s+\(([^()\n]{1,80})\))?"
@@ -169,12 +171,20 @@ def _found(span: ToolCall) -> list[Artifact]:
         return [made]
     if not span.result:
         return []
-    data = bytes(span.result)
-    if (b"rtifact" not in data and b"resource" not in data) or not any(mark in data for mark in _MARKS):
+    if not _marked(span.result):
         return []
     found: dict[str, Artifact] = {}
     _walk(span.result, found, 0)
     return list(found.values())
+
+
+def _marked(result: Raw) -> bool:
+    """Whether the bytes hold a mark of an artifact. A large result is looked through where it lies, without a copy."""
+    view = memoryview(result)
+    if len(view) > _LARGE:
+        return any(mark.search(view) for mark in _PATTERNS)
+    data = bytes(view)
+    return (b"rtifact" in data or b"resource" in data) and any(mark in data for mark in _MARKS)
 
 
 def _command(f: dict[str, Raw]) -> Artifact | None:
