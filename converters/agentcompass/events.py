@@ -165,6 +165,7 @@ class Progress:
         self._last: tuple[Identity, _Run] | None = None
         self.latest: _Run | None = None
         self._zone = Zone(None)
+        self._until: int | None = None
 
     # ------------------------------------------------------------------------------------------------------ lines
     def feed(self, line: Bytes) -> list[Item]:
@@ -221,10 +222,12 @@ class Progress:
         self.lines += 1
         identity = (e.orchestration_id, e.request_index, e.run_id)
         time = self._time(e.timestamp)
+        fresh = False
         if self._last is not None and self._last[0] == identity:
             run = self._last[1]
         else:
             known = self.runs.get(identity)
+            fresh = known is None
             if known is None:
                 if identity in self.ended:
                     self.report.note("late-event", f"{e.event} after the end of its run passed over", "lost", line=number)
@@ -234,6 +237,10 @@ class Progress:
             self._last = (identity, run)
             self.latest = run
         span = run.span
+        if self._until is not None and time is not None and not fresh:
+            if time <= self._until:
+                return  # read before the file began anew
+            self._until = None
         if time is None:
             self.report.note("no-time", f"{e.event} has no readable timestamp; takes that of the event before", line=number)
             time = span.last
@@ -263,7 +270,7 @@ class Progress:
         return run
 
     def _run_event(self, run: _Run, e: Line, odd: dict[str, Raw], time: int, number: int, out: list[Item]) -> None:
-        payload = fields(e.payload)
+        payload = _members(e.payload)
         span = run.span
         if e.event == "run_started" and not span.started:
             span.started, span.start = True, time
@@ -309,14 +316,14 @@ class Progress:
         elif kind == "task_finished":
             self._task(run, task, name, e, odd, time, out)
         elif kind == "attempt_started" and target is not task:
-            if (payload := fields(e.payload)) or odd:
+            if (payload := _members(e.payload)) or odd:
                 target.source.update((f"{kind}.{k}", v.copy()) for k, v in {**payload, **odd}.items())
         elif kind == "task_started":
-            payload = fields(e.payload)
+            payload = _members(e.payload)
             task.index, task.total = integer(payload.pop("index", ABSENT)), integer(payload.pop("total", ABSENT))
             task.source.update((f"{kind}.{k}", v.copy()) for k, v in {**payload, **odd}.items())
         else:
-            payload = fields(e.payload)
+            payload = _members(e.payload)
             if kind == "attempt_retry":
                 self._close_phase(run, target, time, out)
                 target.retries += 1
@@ -340,7 +347,7 @@ class Progress:
     def _phase(self, run: _Run, owner: _Open, e: Line, odd: dict[str, Raw], time: int, out: list[Item]) -> None:
         name = e.phase or ""
         phase = owner.phase
-        payload = fields(e.payload)
+        payload = _members(e.payload)
         if name == "analyze":
             run.analysis = True
         if phase is not None and phase.name == name:
@@ -402,7 +409,7 @@ class Progress:
         source = one.source
         if e is not None:
             run.attempts_finished += 1
-            source.update((f"attempt_finished.{k}", v.copy()) for k, v in {**fields(e.payload), **odd}.items())
+            source.update((f"attempt_finished.{k}", v.copy()) for k, v in {**_members(e.payload), **odd}.items())
         end = max(time if e is not None and time is not None else max(one.last, one.child), one.start)
         task.child = max(task.child, end)
         status = e.status if e is not None else None
@@ -444,7 +451,7 @@ class Progress:
         if e is not None:
             run.tasks_finished += 1
             status = e.status
-            payload = fields(e.payload)
+            payload = _members(e.payload)
             severity = words(payload.pop("severity", ABSENT))
             if severity is not None:
                 attributes["agentcompass.severity"] = severity
@@ -534,6 +541,10 @@ class Progress:
             )
         )
 
+    def again(self) -> None:
+        """The file begins anew (it was cut, or another took its place): events up to the last one of an open run were read already."""
+        self._until = max((r.span.last for r in self.runs.values()), default=None)
+
     def close(self) -> list[Item]:
         """The stream is over: what is open ends at its last known time, marked unfinished."""
         out: list[Item] = []
@@ -544,13 +555,20 @@ class Progress:
         return out
 
 
+def _members(payload: Raw) -> dict[str, Raw]:
+    """The members of a payload; mostly there are none."""
+    return fields(payload) if payload and bytes(payload) != b"{}" else {}
+
+
 def _clock(stated: bool) -> Clock:
     return "recorded" if stated else "derived"
 
 
 def agent_of(harness: str | None, benchmark: str | None) -> str | None:
-    """Who works in an attempt: the harness; where there is none, the benchmark itself (fixture: harness-free)."""
-    return harness if harness and harness != "none" else benchmark
+    """Who works in an attempt: the harness; where there is none, the benchmark itself (fixture: harness-free); None when it is not known."""
+    if harness is None:
+        return None
+    return harness if harness not in ("", "none") else benchmark
 
 
 def event_of(e: Line, odd: dict[str, Raw], payload: dict[str, Raw], time: int) -> Event:

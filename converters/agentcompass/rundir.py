@@ -24,7 +24,7 @@ from ..registry import ReadOptions
 from ..source import Line, Source
 from . import attempt as attempts
 from .events import ERROR_TYPES, Progress, agent_of, attempt_id, header_of, run_id, run_key, task_id
-from .layout import Details, TaskFiles, is_details, is_run, load, run_directories, within
+from .layout import AttemptFiles, Details, TaskFiles, is_details, is_run, load, run_directories, within
 from .result import scalars
 from .schema import Zone, decode_line, decode_object, flag, integer, items, line_of, number
 
@@ -135,9 +135,9 @@ class Joiner:
 
     def __init__(self, root: Path, report: Report, tree: Tree | None = None, live: bool = False) -> None:
         self.root, self.report, self.live = root, report, live
-        self.top = top_of(root, report)
+        self.top = Top() if live else top_of(root, report)
         self.zone = zone_of(self.top)
-        self.details = Details(root, report)
+        self.details = Details(root, Report() if live else report)
         if not live:
             self.details.scan()
         self.tree = tree
@@ -147,9 +147,15 @@ class Joiner:
         self.seen: dict[str, set[int]] = {}
         self.ends: dict[str, int] = {}
         self.starts: dict[str, int] = {}
+        self.fresh: set[str] = set()
+        self.sent: set[str] = set()
 
     def begin(self, header: TraceHeader) -> None:
         self.header = header
+        if self.live:  # nothing of it need be there before the first event
+            self.top = top_of(self.root, self.report)
+            self.zone = zone_of(self.top)
+            self.details.scan()
         info = self.top.run_info
         model = self.top.component("model")
         self.context = attempts.Context(
@@ -190,20 +196,38 @@ class Joiner:
     def _name(self, task: str) -> TaskFiles | None:
         return self.details.find(task) if self.live else self.details.known.get(task)
 
-    def attempt(self, base: Attempt, progress: Progress | None) -> Iterator[Item]:
-        """An attempt that the stream tells of."""
+    def _files(self, base: Attempt) -> tuple[str, AttemptFiles | None]:
         task = base.name.rpartition(" attempt ")[0]
         files = self._name(task)
-        found = files.attempts(files.members(self.report, self.root)).get(base.number) if files is not None else None
-        spans = attempts.spans(base, self.held.pop(base.id, []), found, task, self._context(progress), True)
+        return task, files.attempts(files.members(self.report, self.root)).get(base.number) if files is not None else None
+
+    def ready(self, base: Attempt) -> bool:
+        """Whether the result of an attempt is on disk."""
+        files = self._files(base)[1]
+        return files is not None and files.result is not None and files.result.is_file()
+
+    def attempt(self, base: Attempt, progress: Progress | None) -> Iterator[Item]:
+        """An attempt that the stream tells of."""
+        phases = self.held.pop(base.id, [])
+        for _ in range(3):
+            task, found = self._files(base)
+            there = found is not None and found.result is not None and found.result.is_file()
+            spans = attempts.spans(base, phases, found, task, self._context(progress), True)
+            if not self.live or not there or (found is not None and found.result is not None and found.result.is_file()):
+                break  # else its folder moved while it was read
         self.seen.setdefault(task, set()).add(base.number)
-        yield from self._note(spans)
+        yield from (s for s in self._note(spans) if s.id not in self.sent)
+        self.sent.difference_update(p.id for p in phases)
 
     def _note(self, spans: list[AnySpan]) -> list[AnySpan]:
         """Remember how far the children of open spans reach."""
         last = spans[-1]
         if last.parent_id is not None:
-            if last.end is not None and not last.reused:
+            if not last.reused:
+                self.fresh.add(last.parent_id)
+            if last.reused and isinstance(last, Task):
+                return spans  # older work does not stretch the run
+            if last.end is not None:
                 self.ends[last.parent_id] = max(self.ends.get(last.parent_id, 0), last.end)
             if last.start is not None and last.clock != "synthetic":
                 self.starts[last.parent_id] = min(self.starts.get(last.parent_id, last.start), last.start)
@@ -217,7 +241,8 @@ class Joiner:
         members: dict[str, Raw] = files.members(self.report, self.root) if files is not None else {}
         if files is not None:
             yield from self._lost(files, members, base.id, base.start, progress)
-        yield from phases
+        yield from (p for p in phases if p.id not in self.sent)
+        self.sent.difference_update(p.id for p in phases)
         yield self._task(base, files, members)
         self.seen.setdefault(task, set())
 
@@ -235,12 +260,15 @@ class Joiner:
             yield from self._note(spans)
 
     def _harness(self, progress: Progress | None) -> str | None:
-        return self.top.component("harness") or (progress.latest.harness if progress is not None and progress.latest is not None else None)
+        """The harness; "none" where the request is on disk and names none, None where nothing says."""
+        known = progress.latest.harness if progress is not None and progress.latest is not None else None
+        return known or self.top.component("harness") or ("none" if "request" in self.top.run_info else None)
 
     def _task(self, base: Task, files: TaskFiles | None, members: dict[str, Raw]) -> Task:
         changes: dict[str, Any] = {}
         end = self.ends.pop(base.id, None)
         self.starts.pop(base.id, None)
+        self.fresh.discard(base.id)
         if base.unfinished and end is not None:
             changes["end"] = max(base.end or 0, end)
         if files is None:
@@ -291,6 +319,7 @@ class Joiner:
                 status=status,
                 error=Error(type="fatal") if status == "error" else None,
                 native_id=task,
+                reused=first is not None and id not in self.fresh,
             )
             whole = self._task(base, files, members)
             yield from self._note([whole])
@@ -461,8 +490,8 @@ def read_run(root: Path, report: Report, tree: Tree | None = None) -> Iterator[I
         yield from _on_disk(joiner)
 
 
-def feed(joiner: Joiner, progress: Progress, line: Line) -> Iterator[Item]:
-    """What is complete with one more line of the stream."""
+def feed(joiner: Joiner, progress: Progress, line: Line, raw: bool = False) -> Iterator[Item]:
+    """What is complete with one more line of the stream; ``raw``: as the stream has it, not joined."""
     report = progress.report
     name, report.input = report.input, f"{report.input}/progress.jsonl" if report.input else "progress.jsonl"
     try:
@@ -470,7 +499,10 @@ def feed(joiner: Joiner, progress: Progress, line: Line) -> Iterator[Item]:
     finally:
         report.input = name
     for item in found:
-        yield from joiner.take(item, progress)
+        if raw:
+            yield item
+        else:
+            yield from joiner.take(item, progress)
 
 
 def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]:
@@ -481,7 +513,7 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
         if options.follow:
             from .follow import follow
 
-            yield from follow(root, report)
+            yield from follow(root, report, options)
             return
         if not is_run(root) and is_details(root):
             yield from read_run(root, report)

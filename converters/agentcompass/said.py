@@ -123,6 +123,17 @@ class Work:
     outside: int = 0
     orphans: int = 0
 
+    def in_order(self) -> list[ModelRequest | ToolCall]:
+        """Each request before the calls that it asked for."""
+        found: list[ModelRequest | ToolCall] = []
+        calls: dict[str | None, list[ToolCall]] = {}
+        for call in self.calls:
+            calls.setdefault(call.requested_by, []).append(call)
+        for request in self.requests:
+            found.append(request)
+            found.extend(calls.pop(request.id, ()))
+        return found + [c for rest in calls.values() for c in rest]
+
     def end(self) -> int | None:
         """The last end (or start) of any of them."""
         return max((t for s in [*self.requests, *self.calls] if (t := s.end if s.end is not None else s.start) is not None), default=None)

@@ -117,7 +117,7 @@ def read(result: Result, place: Place, zone: Zone, report: Report) -> Found:
         children = _stream_children(stream, place, found, report)
         _totals(stream, found)
     children.extend(_sub_agents(result, found.work.calls, place, zone, report))
-    found.spans = [*children, *found.work.requests, *found.work.calls, *found.spans]
+    found.spans = [*children, *found.work.in_order(), *found.spans]
     if found.shape not in (None, "steps") and result.steps:
         report.loss("trajectory.steps[]", "dropped", len(result.steps), "the same work is read from artifacts, with its times")
     if found.work.orphans:
@@ -246,8 +246,7 @@ def _child_run(child: _Child, said: list[Said], place: Place, report: Report) ->
         "ending": child.status,
     }
     return [
-        *work.requests,
-        *work.calls,
+        *work.in_order(),
         Attempt(id=attempt, name=f"{child.name} attempt 1", key="1", parent_id=run, number=1, **common),
         Run(
             id=run,
