@@ -34,7 +34,7 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
     for call in run.calls:
         call.outcome = call.outcome or "aborted"
     for call in list(run.calls):
-        run._emit_call(call, run._stretch(call), run.cursor)
+        run.emit_call(call, run.stretch(call), run.soft)
     run.calls = []
     t = run.attempt
     if t.ending is None:
@@ -43,22 +43,28 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
         t.messages = plan.trailing
     start, end, off = _clock(run)
     run.end = end
+    edges = _edges(run, start, end)
+    for t, (begin, stop, _) in zip(run.tries, edges, strict=True):
+        t.begin, t.stop = begin, stop
     for held in run.phases.values():
         for p in held:
             run.emit_phase(p, UNKNOWN, finished=False)
     run.phases = {}
     late, run.late = run.late, []
-    for put in late:
-        put(start)
-    edges = _edges(run, start, end)
+    base = (start, off)
+    for make in late:
+        span = make(base)
+        if span.end is not None and (base[0] is None or span.end > base[0]):
+            base = (span.end, span.uncertainty)
+        run.trace.put(run.trace, span)
+    run.mark(*base)
     for t, (a, b, u) in list(zip(run.tries, edges, strict=True))[run.emitted :]:
         run.trace.put(run.trace, spans.attempt(run, t, a, b, max(u, off if t is run.tries[0] else 0)))
     run.emitted = len(run.tries)
-    for i, (a2, b2) in list(enumerate(run.waits))[run.emitted_waits :]:
-        stop = edges[next((k for k, t in enumerate(run.tries) if t.started is b2), 0)][0]
-        before = point(run.pauses[i]) if i < len(run.pauses) and run.pauses[i] is not None else a2
-        run.trace.put(run.trace, spans.wait(run, i, before, point(stop) if stop is not None else b2))
-    run.emitted_waits = len(run.waits)
+    waits = [(edges[k - 1][1], edges[k][0], max(edges[k - 1][2], edges[k][2])) for k, t in enumerate(run.tries) if k and run.tries[k - 1].ending == "paused"]
+    for i, (a, b, u) in list(enumerate(waits))[run.emitted_waits :]:
+        run.trace.put(run.trace, spans.wait(run, i, a, b, u))
+    run.emitted_waits = len(waits)
     return start, end
 
 
@@ -71,7 +77,6 @@ def _inferred(run: OpenRun) -> None:
     if run.plan is not None and run.plan.turns:
         if held:
             run.attempt.requests = 0
-            run.cursor = None
         return
     for r, last in held:
         run._place(r, last)
@@ -150,7 +155,7 @@ def _clock(run: OpenRun) -> tuple[int | None, int | None, int]:
             # a record is stamped when the model loop began (for the last time): retries, hooks and reasoning came before
             other = m.duration - sum(t.clocks.duration or 0 for t in run.plan.turns) - run.busy
             said = Window(said.lo - max(0, other), said.hi)
-        open_ = said.after(run.after).before(low)
+        open_ = said.before(low).before(next((p for p in [*run.pauses, run.paused] if p is not None), None))
         if run.outer is not None:
             open_ = open_.after(run.outer[0])
         if m.duration is not None and whole and last.done.lo is not None:
@@ -158,22 +163,25 @@ def _clock(run: OpenRun) -> tuple[int | None, int | None, int]:
             narrowed = open_.after(ended.lo).before(ended.hi)
             open_ = narrowed
         start, off = open_.pick(), max(open_.slack, off)
+        if run.after is not None and run.parent is not None:  # it was started when what came before it had ended
+            start = run.after if open_.lo is None else max(open_.lo, min(run.after, open_.hi if open_.hi is not None else run.after))
     if end is None and start is not None and m.duration is not None and whole and run.ending not in (None, "running", "pending"):
         end = start + m.duration
         if high is not None and end < high:
             end = high
     if off and run.low is not None and start is not None and run.low < start:
-        start = run.low
+        start, off = run.low, off + start - run.low
     if end is None:
-        high = max((h for h in (high, run.high) if h is not None), default=None)
-        open_ = last.done.after(high)
-        if run.ending == "paused" and run.paused is not None:
-            open_ = point(run.paused)
-        if open_.lo is None and start is not None and (total := sum(t.clocks.duration or 0 for t in run.plan.turns) if run.plan else 0):
-            open_ = point(max(high or 0, start + total))
+        high = max((h for h in (high, run.high, run.soft if len(run.tries) > 1 else None, start) if h is not None), default=None)
+        open_ = point(run.paused) if run.ending == "paused" and run.paused is not None else last.done.after(high)
+        taken = sum(t.clocks.duration or 0 for t in run.plan.turns) if run.plan else 0
+        if open_.hi is None and start is not None and whole and taken:
+            open_ = point(max(high or 0, start + taken))
         end, off = open_.pick(), max(off, open_.slack)
-        if end is None:
-            end = high if high is not None else start
+        if not whole and run.tail and (begin := last.started.pick()) is not None:
+            end = max(end or 0, begin + run.tail)
+        if end is None or (high is not None and end < high):
+            end = high
     if start is not None and end is not None and end < start:
         end = start
     run.uncertainty = off
@@ -192,10 +200,10 @@ def _edges(run: OpenRun, start: int | None, end: int | None) -> list[tuple[int |
         after = run.tries[i + 1]
         if t.ending == "paused":
             exact = pauses.pop(0) if pauses else None
-            stop = point(exact) if exact is not None else t.done.after(t.high)
+            stop = (point(exact) if exact is not None else t.done.after(t.high)).after(a)
             begin = after.started.after(stop.pick()).before(after.low)
         else:
-            stop = begin = t.done.after(t.high).before(after.low)
+            stop = begin = t.done.after(t.high).after(a).before(after.low)
         found.append((a, stop.pick(), max(u, stop.slack)))
         a, u = begin.pick(), begin.slack
     return found

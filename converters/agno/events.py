@@ -157,7 +157,7 @@ class Engine:
         elif run.parent_run is not None or (place is not None and place.above is not None):
             over = run.parent_run or (place.above if place is not None else None)
             assert over is not None
-            run.parent, run.after = over.attempt.id, over.cursor
+            run.parent, run.after = over.attempt.id, over.soft
         elif above is not None and above in self.ended:
             run.parent = trace.span(above)
         elif above is not None:
@@ -371,6 +371,10 @@ class Engine:
             run.parent_call.open_children = max(0, run.parent_call.open_children - 1)
         if run.parent_phase is not None:
             run.parent_phase.children.append(w)
+            if (owner := self._above(run)) is not None and end is not None:
+                block = run.parent_phase.above
+                if block is None or block.type != "parallel":
+                    owner.soft, owner.soft_off = end, run.uncertainty
         above = run.parent_run or (self._above(run) if run.parent is not None else None)
         if above is not None:
             above.low = min((x for x in (above.low, start) if x is not None), default=None)

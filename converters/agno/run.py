@@ -109,6 +109,9 @@ class Request:
     done: Window = UNKNOWN
     over: bool = False
     after: int | None = None
+    after_off: int = 0
+    limit: int | None = None
+    followed: bool = False
     model: str | None = None
     provider: str | None = None
     usage: Usage | None = None
@@ -144,6 +147,7 @@ class OpenPhase:
     started: Window
     operation: str | None = None
     after: int | None = None
+    after_off: int = 0
     input: Raw = field(default_factory=lambda: ABSENT)
     output: Raw = field(default_factory=lambda: ABSENT)
     error: model.Error | None = None
@@ -155,6 +159,7 @@ class OpenPhase:
     step: str | None = None
     group: str | None = None
     claimed: bool = False
+    above: OpenPhase | None = None
 
 
 @dataclass
@@ -181,6 +186,8 @@ class Try:
     last_tool: int | None = None
     low: int | None = None
     high: int | None = None
+    begin: int | None = None  # set when the run ends
+    stop: int | None = None
 
 
 @dataclass
@@ -233,8 +240,9 @@ class OpenRun:
         self.pending: list[tuple[Asked | None, Turn | None, Call]] = []
         self.phases: dict[str, list[OpenPhase]] = {}
         self.plan: Plan | None = None
-        self.late: list[Callable[[int | None], None]] = []
-        self.cursor: int | None = None
+        self.late: list[Callable[[tuple[int | None, int]], AnySpan]] = []
+        self.soft: int | None = None  # when the last thing in it ended, as far as known
+        self.soft_off = 0  # by how much that may be off
         self.now: Window = UNKNOWN
         self.chain = Chain()
         self.first_number = 1
@@ -296,6 +304,11 @@ class OpenRun:
         self.tries.append(new)
         return new
 
+    def mark(self, end: int | None, off: int) -> None:
+        """Something in the run ended then: what follows begins there, or later."""
+        if end is not None and (self.soft is None or end >= self.soft):
+            self.soft, self.soft_off = end, off
+
     def tick(self, at: Window) -> Window:
         """The clock of an event: seconds never run backwards within a run."""
         if at.lo is not None:
@@ -311,6 +324,11 @@ class OpenRun:
             self.end_turn(failed="retried")
             self.close_try(at, "failed", model.Error(type="retried", message=None))
         self._open(at, True, "retry_of")
+        if self.live:
+            begin = at.after(self.soft)
+            self.mark(begin.pick(), begin.slack)
+        else:
+            self.soft = None  # nothing exact stands before what follows
 
     def resume(self, at: Window) -> None:
         """``RunContinued``: the next attempt, after a pause (or, in a stream that begins with it, after one that is not seen here)."""
@@ -320,13 +338,15 @@ class OpenRun:
             self.end_turn()
             self.close_try(at, "paused", None)
         else:
-            self.waits.append((self.tries[-1].done, at))
+            self.waits.append((self.tries[-1].done, at.after(self.paused)))
         if self.tries:
             self.pauses.append(self.paused)
+        begin = at.after(self.paused if self.paused is not None else self.soft)
+        self.soft, self.soft_off = (begin.pick(), begin.slack) if self.tries or self.live else (None, 0)
         self.paused = None
         self.ending = None
         self.error = None
-        self._open(at, True, "continuation_of")
+        self._open(begin, True, "continuation_of")
 
     def close_try(self, at: Window, ending: str, error: model.Error | None) -> None:
         t = self.attempt
@@ -339,8 +359,10 @@ class OpenRun:
             if self.plan is not None and tool.tool_call_id:
                 self.plan.waits.add(tool.tool_call_id)
         begun = {c.call_id for c in (self.request.calls if self.request is not None else ())}
+        if self.request is not None:
+            self.request.limit = self.paused
         self.end_turn()
-        self.close_try(self.now, "paused", None)
+        self.close_try(self.now if self.paused is None else point(self.paused), "paused", None)
         known = {c.call_id for _, _, c in self.pending}
         for tool, odd, raw in waiting:
             if executed(tool) or tool.tool_call_id in known or tool.tool_call_id in begun:
@@ -362,7 +384,8 @@ class OpenRun:
             parent=t.id,
             number=number,
             started=at,
-            after=self.cursor,
+            after=self.soft,
+            after_off=self.soft_off,
             model=name or self.model,
             provider=provider or self.provider,
             inferred=inferred,
@@ -425,7 +448,7 @@ class OpenRun:
             self._calls_of(r, r.turn, last)
         self.flush_calls(force=True)
         if failed is not None and not r.over:
-            r.error = r.error or model.Error(type=failed)
+            r.error, r.done = r.error or model.Error(type=failed), self.now
         if r.inferred and not r.inserted:
             self.inferred.append((r, last))
         else:
@@ -442,10 +465,16 @@ class OpenRun:
             self.request_last = r
         r.history = self.chain.history()
         self.chain.close(r.id, r.input, r.output)
-        if (r.after is not None or self.live) and not last:
-            self.trace.put(self.trace, spans.request(self, r, first, None))
+        self.later(lambda base: spans.request(self, r, first, base), r.after is not None and not last)
+
+    def later(self, make: Callable[[tuple[int | None, int]], AnySpan], now: bool) -> None:
+        """Emit what ``make`` gives: now, or when the run's start is known. ``make`` gets the end of what came before, and by how much that may be off."""
+        if now:
+            span = make((None, 0))
+            self.mark(span.end, span.uncertainty)
+            self.trace.put(self.trace, span)
         else:
-            self.late.append(lambda start: self.trace.put(self.trace, spans.request(self, r, first, start)))
+            self.late.append(make)
 
     def _calls_of(self, r: Request, turn: Turn, last: bool) -> None:
         """Calls that this turn asked for and that no event started."""
@@ -498,7 +527,7 @@ class OpenRun:
                 call.started, call.done = point(c.start), point(c.end)
         if not call.done.exact and call.answer is not None:
             call.done = window(call.answer.record.created_at)
-        call.after = self.cursor
+        call.after = self.soft
 
     def _new_call(self, a: Asked, r: Request | None, attempt: Try | None = None) -> Call:
         t = attempt or self.attempt
@@ -547,7 +576,7 @@ class OpenRun:
                     self.request.asked.append(model.ToolCallPart(name=name, id=call_id, arguments=tool.tool_args))
         call.name = name
         call.tool, call.raw, call.odd = tool, raw, odd
-        call.started, call.begun, call.after = at, True, self.cursor
+        call.started, call.begun, call.after = at, True, self.soft
         if self.old:
             self.begun_ids[call_id or ""] += 1
         if self.plan is not None:
@@ -614,14 +643,13 @@ class OpenRun:
         if not self.calls or (not force and any(not c.over for c in self.calls)):
             return
         ready, self.calls = [c for c in self.calls if c.over], [c for c in self.calls if not c.over]
-        stretches = batch([self._stretch(c) for c in ready])
-        before = self.cursor
+        stretches = batch([self.stretch(c) for c in ready])
+        before = self.soft
         for call, s in zip(ready, stretches, strict=True):
-            self._emit_call(call, s, before)
-            if s.end.exact:
-                before = s.end.lo if before is None else max(before, s.end.lo or 0)
+            self.emit_call(call, s, before)
+            before = self.soft
 
-    def _stretch(self, call: Call) -> Stretch:
+    def stretch(self, call: Call) -> Stretch:
         c = clocks(call.tool.metrics) if call.tool is not None else NO_CLOCKS
         if c.start is not None and c.end is not None and c.end >= c.start:
             duration = c.duration if c.duration is not None else c.end - c.start
@@ -646,7 +674,7 @@ class OpenRun:
             return Stretch(start, start.moved(duration), None, False)
         return Stretch(start if start.lo is not None else Window(call.after, None), end, None, False)
 
-    def _emit_call(self, call: Call, s: Stretch, before: int | None) -> None:
+    def emit_call(self, call: Call, s: Stretch, before: int | None) -> None:
         start, end = s.start.pick(), s.end.pick()
         if start is None and end is not None:
             start = before if before is not None and before <= end else end
@@ -663,8 +691,9 @@ class OpenRun:
         self.busy += s.duration or 0
         if s.end.exact and end is not None:
             t.last_tool = end if t.last_tool is None else max(t.last_tool, end)
-            self.cursor = end if self.cursor is None else max(self.cursor, end)
-        span = spans.tool_call(self, call, start, end, "recorded" if s.recorded else "derived", max(s.start.slack, s.end.slack))
+        off = max(s.start.slack, s.end.slack)
+        self.mark(end, off)
+        span = spans.tool_call(self, call, start, end, "recorded" if s.recorded else "derived", off)
         if call.delegates:
             self.delegations.append(call)
         self.windows[call.id] = (start, end)
@@ -721,8 +750,11 @@ class OpenRun:
             parent=t.id,
             started=at,
             operation=operation,
-            after=self.cursor,
+            after=self.soft,
+            after_off=self.soft_off,
         )
+        if self.request is not None:
+            self.request.followed = True
         self.phases.setdefault(name, []).append(found)
         return found
 
@@ -735,10 +767,14 @@ class OpenRun:
         return None
 
     def emit_phase(self, p: OpenPhase, at: Window, finished: bool = True) -> None:
-        if self.live or p.after is not None:
-            self.trace.put(self.trace, spans.phase(self, p, at, finished, None))
-        else:
-            self.late.append(lambda start: self.trace.put(self.trace, spans.phase(self, p, at, finished, start)))
+
+        def make(base: tuple[int | None, int]) -> AnySpan:
+            span = spans.phase(self, p, at, finished, base)
+            if p.above is not None and span.clock != "synthetic":
+                p.above.children.append(Window(span.start, span.end))
+            return span
+
+        self.later(make, p.after is not None or self.live)
 
     @property
     def here(self) -> list[model.Event]:

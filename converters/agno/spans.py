@@ -31,34 +31,40 @@ def said(r: Request) -> model.Message:
     return model.Message(role="assistant", parts=parts + list(r.asked))
 
 
-def request(run: OpenRun, r: Request, first_tool: int | None, run_start: int | None) -> model.ModelRequest:
-    """The request's span. ``first_tool``: when the first of its calls began; ``run_start``: the run's own start, when it is known by now.
+def request(run: OpenRun, r: Request, first_tool: int | None, base: tuple[int | None, int]) -> model.ModelRequest:
+    """The request's span. ``first_tool``: when the first of its calls began; ``base``: when the thing before it ended, where the request does not know.
 
-    It begins where an exact instant stands before it (the end of the tool before, the start of the run), and ends where its first tool begins;
-    else the seconds of its events and its own duration bound it (`agno.md` §14.3)."""
+    It begins when what came before it ended (a tool, the start of the run), and ends when its first tool begins; else the seconds of its events and its own
+    duration bound it (`agno.md` §14.3)."""
     turn = r.turn
     times = turn.clocks if turn is not None else NO_CLOCKS
-    after = r.after if r.after is not None else run_start
+    after, off = (r.after, r.after_off) if r.after is not None else base
     start, end = r.started, r.done
-    if times.duration is not None and r.inserted:
-        if after is not None and start.holds(after):
-            start = point(after) if r.after is not None or first_tool is None else point(max(after, first_tool - times.duration))
-        elif first_tool is not None:
-            start = point(first_tool - times.duration)
-        else:
-            start = start.after(after).before(None if run.end is None else run.end - times.duration)
-        end = start.moved(times.duration)
-        if first_tool is not None:
-            end = point(first_tool)
+    t = next((t for t in run.tries if t.id == r.parent), None)
+    if t is not None and t.begin is not None and (after is None or after < t.begin or (t.stop is not None and after > t.stop)):
+        after, off = t.begin, base[1]
+    follows = after is not None and start.holds(after) and (first_tool is None or after <= first_tool)
+    if follows:
+        start = point(after or 0)
     else:
-        start = point(after) if after is not None and start.holds(after) else start.after(after).before(first_tool)
-        limit = first_tool if first_tool is not None else run.end if r is run.request_last else None
+        start, off = start.after(after).before(first_tool), 0
+    if times.duration is not None and r.inserted:
+        if first_tool is not None:
+            start, end = point(max(after or 0, first_tool - times.duration)), point(first_tool)
+        else:
+            if not follows and run.end is not None:
+                start = start.before(run.end - times.duration)
+            end = start.moved(times.duration)
+    else:
+        limit = first_tool if first_tool is not None else r.limit
+        if limit is None and r is run.request_last and not r.followed:
+            limit = run.end
         if r.first_token is not None and start.lo is not None:
             end = end.after(start.lo + r.first_token)
         if limit is not None and (end.lo is None or end.holds(limit)):
             end = point(limit)
         else:
-            end = end.before(limit)
+            end = end.after(start.lo).before(limit if limit is not None else t.stop if t is not None else None)
     a, b = start.pick(), end.pick()
     if a is not None and b is not None and b < a:
         b = a
@@ -72,7 +78,7 @@ def request(run: OpenRun, r: Request, first_tool: int | None, run_start: int | N
         start=a,
         end=None if unfinished else b,
         clock="derived",
-        uncertainty=max(start.slack, end.slack),
+        uncertainty=max(start.slack, end.slack, off),
         unfinished=unfinished,
         status="error" if r.error is not None else "ok" if r.over else "unset",
         error=r.error,
@@ -143,18 +149,24 @@ def tool_call(run: OpenRun, call: Call, start: int | None, end: int | None, cloc
     )
 
 
-def phase(run: OpenRun, p: OpenPhase, at: Window, finished: bool, run_start: int | None) -> model.Phase:
+def phase(run: OpenRun, p: OpenPhase, at: Window, finished: bool, base: tuple[int | None, int]) -> model.Phase:
     """A phase's span; a workflow step takes the times of the run that executed it where those are narrower."""
-    after = p.after if p.after is not None else run_start
-    start, end = p.started.after(after), at
+    after, off = (p.after, p.after_off) if p.after is not None else base
+    start, end = p.started, at
+    if after is not None and start.holds(after):
+        start = point(after)
+    else:
+        start, off = start.after(after).before(run.end), 0
     lows = [w.lo for w in p.children if w.lo is not None]
     highs = [w.hi for w in p.children if w.hi is not None]
-    if lows:
-        start = start.before(min(lows)) if start.lo is not None else point(min(lows))
-        if start.hi is not None and start.holds(min(lows)):
-            start = point(min(lows))
+    if lows:  # what it holds says more than the seconds of its events
+        start = point(min(lows))
     if highs:
-        end = point(max(highs)) if end.lo is None or end.holds(max(highs)) else end.after(max(highs))
+        end = point(max(highs))
+    else:
+        end = end.after(start.lo).before(run.end)
+    if end.lo is None and finished and not highs:
+        end = start
     a, b = start.pick(), end.pick()
     if a is not None and b is not None and b < a:
         b = a
@@ -166,8 +178,8 @@ def phase(run: OpenRun, p: OpenPhase, at: Window, finished: bool, run_start: int
         key=p.key,
         start=a,
         end=b if finished else None,
-        clock="derived" if a is not None else "synthetic",
-        uncertainty=max(start.slack, end.slack),
+        clock="synthetic" if a is None or (at.lo is None and not highs) else "derived",
+        uncertainty=max(start.slack, end.slack, off),
         unfinished=not finished,
         status="error" if p.error is not None else p.status,
         error=p.error,
@@ -247,7 +259,7 @@ def run_span(run: OpenRun, start: int | None, end: int | None, uncertainty: int,
     )
 
 
-def wait(run: OpenRun, number: int, start: Window, end: Window) -> model.Phase:
+def wait(run: OpenRun, number: int, start: int | None, end: int | None, uncertainty: int) -> model.Phase:
     """The time between a pause and its continuation: a person's, not a tool's."""
     return model.Phase(
         id=run.trace.span(run.run_id, "wait", str(number)),
@@ -255,10 +267,10 @@ def wait(run: OpenRun, number: int, start: Window, end: Window) -> model.Phase:
         parent_id=run.id,
         name="waiting for a person",
         key=f"wait/{number}",
-        start=start.pick(),
-        end=end.pick(),
+        start=start,
+        end=end,
         clock="derived",
-        uncertainty=max(start.slack, end.slack),
+        uncertainty=uncertainty,
         type="wait",
         conversation_id=run.session,
     )

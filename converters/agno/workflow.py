@@ -59,7 +59,7 @@ def event(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw], base: str
     elif base == "LoopIterationStarted":
         p = run.phase_start(f"iteration:{e.step_id}:{e.iteration}", "iteration", at, label=f"iteration {e.iteration}")
         block = _open(run, e.step_id)
-        p.parent, p.group = (block.id if block is not None else p.parent), e.step_id
+        p.parent, p.group, p.above = (block.id if block is not None else p.parent), e.step_id, block
         p.source = records.payload(e, odd)
         run.iterations[e.step_id or ""] = p
     elif base == "LoopIterationCompleted":
@@ -138,9 +138,11 @@ def _begin(run: OpenRun, step: str | None, name: str | None, type: str, parent_s
         type=type,
         parent=above.id if above is not None else t.id,
         started=at,
-        after=run.cursor,
+        after=run.soft,
+        after_off=run.soft_off,
         step=step,
         group=parent_step,
+        above=above,
     )
     run.phases.setdefault("step", []).append(p)
     run.step_ids.setdefault(step or "", []).append(p)
@@ -303,22 +305,22 @@ def _results(engine: Engine, run: OpenRun, results: list[Raw], block: OpenPhase 
         if loop and block is not None and (iteration is None or key in seen):
             if iteration is not None:
                 run.phase_end(f"iteration:{block.step}:{number}")
-                block.children += iteration.children
                 run.emit_phase(iteration, UNKNOWN)
             number += 1
             seen = set()
             iteration = run.phase_start(f"iteration:{block.step}:{number}", "iteration", UNKNOWN, label=f"iteration {number}")
-            iteration.parent, iteration.status = block.id, "ok"
+            iteration.parent, iteration.status, iteration.above = block.id, "ok", block
             run.iterations[block.step or ""] = iteration
         seen.add(key)
         p = _begin(run, s.step_id, s.step_name, (s.step_type or "step").lower(), block.step if block is not None else None, UNKNOWN)
         if block is not None:
-            p.parent = (iteration or block).id
+            p.above = iteration or block
+            p.parent = p.above.id
         said = jsonio.fields(raw)
         p.source = {k: v for k, v in said.items() if k not in ("content", "steps") and not jsonio.is_null(v)}
         p.output = s.content if not jsonio.is_null(s.content) else ABSENT
         _judge(p, s)
-        p.started = Window(run.clock, None) if run.clock is not None else Window(run.begun.lo, run.begun.hi)
+        p.started = Window(run.soft, None) if run.soft is not None else run.begun
         executor = left.pop(s.step_run_id, None) if s.step_run_id else None
         if executor is None and s.step_id is not None and not s.steps:
             executor = next((c for c in left.values() if c.rec.workflow_step_id == s.step_id), None)
@@ -333,16 +335,9 @@ def _results(engine: Engine, run: OpenRun, results: list[Raw], block: OpenPhase 
         run.phases["step"].remove(p)
         if p.step:
             run.trace.steps.pop(p.step, None)
-        ends = [w.hi for w in p.children if w.hi is not None]
-        if ends and (block is None or block.type != "parallel"):
-            run.clock = max(ends)
-        if not p.children:
-            p.after = None
         run.emit_phase(p, UNKNOWN)
-        (iteration or block or p).children.extend(p.children if (iteration or block) is not None else [])
     if iteration is not None and block is not None:
         run.phase_end(f"iteration:{block.step}:{number}")
-        block.children += iteration.children
         run.iterations.pop(block.step or "", None)
         run.emit_phase(iteration, UNKNOWN)
 
