@@ -19,8 +19,10 @@ from ..errors import ReadError, Report
 from ..model import ABSENT, Attempt, Clock, Error, Event, Item, Link, Repair, Run, Score, Status, TraceHeader, Value, raw
 from ..simlab import trajectory
 from ..simlab.document import Document
+from ..simlab.facts import FAMILY, Facts, facts, run_key
 from ..simlab.reward import Judgement, judgement, number
-from ..simlab.spans import FAMILY, Facts, Place, facts, rollout, run_key, single
+from ..simlab.spans import Place, rollout
+from ..simlab.trace import single
 from ..source import Source
 from .layout import Group, groups, stamp_of
 from .read import load

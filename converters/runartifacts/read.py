@@ -10,7 +10,7 @@ from ..errors import ReadError, Report
 from ..model import Item, Repair
 from ..registry import ReadOptions
 from ..simlab.document import Document, document
-from ..simlab.spans import single
+from ..simlab.trace import single
 from ..source import Source
 from .recover import decode_or_recover, verbatim
 

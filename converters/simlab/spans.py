@@ -8,12 +8,11 @@ message times get ``synthetic`` ones that keep the order. Nothing here reads a f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Raw, Struct
 
 from .. import ids, jsonio
-from ..clock import from_seconds
 from ..errors import Report
 from ..history import Chain
 from ..model import (
@@ -22,48 +21,23 @@ from ..model import (
     Attempt,
     Clock,
     Error,
-    Item,
     Message,
     ModelRequest,
     Outcome,
     Phase,
-    Repair,
-    Run,
     Score,
     ToolCall,
     ToolCallPart,
     ToolCallResponsePart,
-    TraceHeader,
-    Usage,
     Value,
     raw,
 )
 from . import messages, observation
-from .document import PLACEHOLDER, Document, Head, digest, digest_value, entry, entry_fields, head, metadata, result_fields, time_of
-from .endings import ending
+from .document import Document, digest, digest_value, entry, entry_fields, head, metadata, result_fields
+from .facts import Facts, final_of, number_of
 from .pairing import Call, bare, pair, server_of
-from .reward import Judgement, judgement, number
-
-FAMILY: Final = "simlab"
-STEP: Final = 1000
-"""Distance in ns of made-up times when not even the end of a run is known."""
-
-
-class Facts(Struct, kw_only=True):
-    """What a record says of its run as a whole. ``end``: from the record's own duration, for records without message times."""
-
-    task_id: str
-    key: str
-    created: int | None
-    end: int | None
-    agent: str
-    model: str | None
-    request_model: str | None
-    provider: str | None
-    conversation: str | None
-    ending: str | None
-    error: Error | None
-    usage: Usage | None
+from .reward import Judgement
+from .timeline import shape_of, times_of, turns_of
 
 
 class Place(Struct, kw_only=True):
@@ -87,166 +61,6 @@ class Place(Struct, kw_only=True):
     error: Error | None = None
     attributes: dict[str, Value] = {}
     source: dict[str, Raw] = {}
-
-
-# ----------------------------------------------------------------------------------------------------------- facts
-def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _duration(meta: dict[str, Any]) -> int | None:
-    timing = _part(_part(meta, "rollout_metrics"), "timing")
-    for name in ("duration_seconds", "elapsed_seconds_total", "agent_turn_seconds_total"):
-        value = timing.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9:
-            return from_seconds(value)
-    return None
-
-
-def _part(value: dict[str, Any], name: str) -> dict[str, Any]:
-    found = value.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def usage_of(meta: dict[str, Any]) -> Usage | None:
-    """The roll-up of tokens and cost. SimLab leaves out what is zero or unknown; so does this."""
-    metrics = _part(meta, "rollout_metrics")
-    tokens = _part(metrics, "token_usage")
-
-    def count(*names: str) -> int | None:
-        return next((n for name in names for place in (tokens, meta) if (n := _number(place.get(name))) is not None), None)
-
-    cost = _part(metrics, "cost").get("estimated_cost_usd", meta.get("estimated_cost_usd"))
-    found = Usage(
-        input=count("prompt_tokens_total", "prompt_tokens"),
-        output=count("completion_tokens_total", "completion_tokens"),
-        total=count("total_tokens_total"),
-        cache_read=count("cached_tokens_total"),
-        cost=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
-    )
-    return found if any(getattr(found, f) is not None for f in Usage.__struct_fields__) else None
-
-
-def _agent(doc: Document, meta: dict[str, Any]) -> str:
-    """The agent's name where the record tells it: it has no field for it."""
-    if doc.agent:
-        return doc.agent
-    if meta.get("reference_agent") is True:
-        return "simlab-reference-agent"
-    if isinstance(name := _part(meta, "cookbook_agent").get("name"), str) and name:
-        return name
-    path = _part(meta, "cli_runtime").get("agent_import_path")
-    return path.replace(":", ".").rsplit(".", 1)[-1] if isinstance(path, str) else ""
-
-
-def facts(doc: Document) -> Facts:
-    """See `Facts`."""
-    meta = metadata(doc)
-    stamp = doc.text("created_at")
-    created = time_of(stamp)
-    provider = doc.text("provider")
-    model = doc.text("model")
-    routed = meta.get("litellm_model")
-    provider = provider if provider != PLACEHOLDER else None
-    request_model = model = model if model != PLACEHOLDER else None
-    if isinstance(routed, str) and routed:
-        prefix, slash, name = routed.partition("/")
-        request_model = name if slash and name else routed
-        provider = provider or (prefix if slash else None)
-    word, error = ending(doc.text("error") or None, doc.text("final_observation"), meta.get("timeout") is True)
-    if doc.text("error") is None and not jsonio.is_null(problem := doc.fields.get("error", ABSENT)):
-        word, error = "failed", Error(type="agent_error", message=jsonio.minify(problem).decode("utf-8", "replace"))
-    duration = _duration(meta)
-    thread = meta.get("thread_id")
-    return Facts(
-        task_id=doc.text("task_id") or "",
-        key=str(created) if created is not None else stamp or "",
-        created=created,
-        end=created + duration if created is not None and duration is not None else None,
-        agent=_agent(doc, meta),
-        model=model or None,
-        request_model=request_model or None,
-        provider=provider or None,
-        conversation=thread if isinstance(thread, str) and thread else None,
-        ending="cut off" if doc.cut and word is None else word,
-        error=error,
-        usage=usage_of(meta),
-    )
-
-
-def run_key(doc: Document, known: Facts) -> list[str]:
-    """(task id, created_at in ns). A record that breaks off before ``created_at`` has the time of its first message instead."""
-    if known.key:
-        return [known.task_id, known.key]
-    first = head(doc.messages[0]).time if doc.messages else None
-    return [known.task_id, str(first) if first is not None else ""]
-
-
-# ----------------------------------------------------------------------------------------------------------- times
-class Times(Struct):
-    """Time of each message (None: unknown), and whether they were made up."""
-
-    at: list[int | None]
-    clock: Clock
-    start: int | None
-    end: int | None
-
-    def before(self, index: int) -> int | None:
-        """The last known time before message ``index``; the start of the run when there is none."""
-        while index > 0:
-            index -= 1
-            if (found := self.at[index]) is not None:
-                return found
-        return self.start
-
-    def after(self, index: int) -> int | None:
-        """The first known time after message ``index``; the end of the run when there is none."""
-        for i in range(index + 1, len(self.at)):
-            if (found := self.at[i]) is not None:
-                return found
-        return self.end
-
-
-def times_of(heads: list[Head], known: Facts, until: int | None) -> Times:
-    """Message times as recorded, else spread between start and end, else `STEP` apart."""
-    at = [h.time for h in heads]
-    stated = [t for t in at if t is not None]
-    if stated:
-        start = known.created if known.created is not None else stated[0]
-        return Times(at, "derived", min(start, min(stated)), max(max(stated), until or 0))
-    end = known.end if known.end is not None else until
-    if known.created is None:
-        return Times(at, "synthetic", None, end)
-    if end is None or end < known.created:
-        return Times([known.created + STEP * (i + 1) for i in range(len(at))], "synthetic", known.created, None)
-    width = (end - known.created) // (len(at) + 1)
-    return Times([known.created + width * (i + 1) for i in range(len(at))], "synthetic", known.created, end)
-
-
-# -------------------------------------------------------------------------------------------------------- requests
-class Turn(Struct):
-    """Assistant messages that came from one model request."""
-
-    messages: list[int]
-    inferred: bool = False
-
-
-def turns_of(heads: list[Head], reference: bool, final: bool) -> list[Turn]:
-    """Model requests. A series of recorder-made messages without a tool message between them is one request (fixture
-    `adapter_concurrent`). ``final``: the only message was added by the runner, it is no request (fixture `final_only`)."""
-    if final:
-        return []
-    turns: list[Turn] = []
-    adapter = not reference and any(h.recorded for h in heads)
-    for i, h in enumerate(heads):
-        if h.role != "assistant":
-            continue
-        last = turns[-1].messages[-1] if turns else -2
-        if adapter and h.recorded and last == i - 1 and heads[last].recorded:
-            turns[-1].messages.append(i)
-        else:
-            turns.append(Turn([i], adapter))
-    return turns
 
 
 # ----------------------------------------------------------------------------------------------------------- calls
@@ -605,7 +419,7 @@ class _Builder:
         if known.error is not None and doc.text("final_observation") is not None:
             attributes["spanport.late_finish"] = True
         for name in ("steps_taken", "max_steps"):
-            if (number := _number(jsonio.value(doc.fields.get(name, ABSENT)))) is not None:
+            if (number := number_of(jsonio.value(doc.fields.get(name, ABSENT)))) is not None:
                 attributes[f"spanport.{name}"] = number
         attributes.update(place.attributes)
         worth, scores = place.judgement, []
@@ -673,96 +487,14 @@ TYPED: Final = frozenset(
 """Members with a typed home; what of them is odd goes to ``source`` again. ``metadata``, ``version`` and ``max_steps`` stay there whole."""
 
 
-def final_of(doc: Document) -> Raw:
-    """The final observation, ABSENT when it is null."""
-    found = doc.fields.get("final_observation", ABSENT)
-    return ABSENT if jsonio.is_null(found) else found
-
-
 def same_arguments(given: Raw, recorded: Raw) -> bool:
     """Whether the parameters that were recorded are those that the model gave (no object counts as {})."""
     return digest_value(given) == digest_value(recorded)
 
 
-def shape_of(heads: list[Head]) -> str:
-    """Which of the shapes A to D the messages are in."""
-    notes = [h.note for h in heads if h.note is not None and h.note.id is not None]
-    if any(n.flat for h in heads for n in h.calls):
-        return "A"
-    if any(n.server is None for n in notes):
-        return "B"
-    return "D" if any(h.time is not None for h in heads) else "C"
-
-
 def rollout(doc: Document, known: Facts, place: Place, report: Report) -> Iterator[AnySpan]:
     """The spans of one rollout, children first, the attempt last."""
     return _Builder(doc, known, place, report).build()
-
-
-def single(
-    doc: Document,
-    form: str,
-    report: Report,
-    *,
-    repairs: list[Repair] | None = None,
-    place: Place | None = None,
-    name: str | None = None,
-    more: Run | None = None,
-) -> Iterator[Item]:
-    """A trace of one run with one attempt. ``form``: the format that it was read as; ``more``: links, scores, attributes, source and
-    events that the run gets besides."""
-    known = facts(doc)
-    key = run_key(doc, known)
-    trace = ids.trace_id(FAMILY, *key)
-    run = ids.span_id(trace, "run")
-    yield TraceHeader(id=trace, family=FAMILY, format=form, run_key=key, name=name or known.task_id or None, repairs=repairs or [])
-    given = place or Place(judgement=stated_judgement(doc))
-    given.trace, given.parent, given.model, given.provider = trace, run, known.model, known.provider
-    attempt: AnySpan | None = None
-    for span in rollout(doc, known, given, report):
-        yield span
-        attempt = span
-    assert isinstance(attempt, Attempt)
-    extra = more or Run(id="", trace_id="", name="", key="")
-    yield Run(
-        id=run,
-        trace_id=trace,
-        key="run",
-        name=known.agent,
-        start=attempt.start,
-        end=attempt.end,
-        clock=attempt.clock,
-        uncertainty=attempt.uncertainty,
-        unfinished=attempt.unfinished,
-        status=attempt.status,
-        error=attempt.error,
-        links=extra.links,
-        events=extra.events,
-        scores=extra.scores,
-        attributes=extra.attributes,
-        source=extra.source,
-        type="agent",
-        native_id=known.task_id or None,
-        conversation_id=known.conversation,
-        model=known.model,
-        provider=known.provider,
-        input=doc.fields.get("task", ABSENT),
-        output=final_of(doc),
-        ending=attempt.ending,
-        verdict=attempt.verdict,
-    )
-
-
-def stated_judgement(doc: Document) -> Judgement | None:
-    """The verdict that a trajectory states itself."""
-    stated = jsonio.fields(doc.verifier)
-    if not stated:
-        return None
-    passed = jsonio.value(stated.get("passed", ABSENT))
-    found = judgement(stated.get("payload", ABSENT), None, passed if isinstance(passed, bool) else None)
-    if found.reward is None:
-        found.reward = number(jsonio.value(stated.get("reward", ABSENT)))
-    return found
 
 
 def lifted(arguments: Raw) -> str | None:
