@@ -89,6 +89,16 @@ def test_a_longer_copy_keeps_the_ids() -> None:
     assert one([{"role": "user", "content": "other"}]).header.id != whole.header.id
 
 
+def test_turns_are_counted_where_none_is_stated() -> None:
+    said = [("system", "s"), ("assistant", "Hello."), ("user", "a"), ("assistant", "b"), ("user", "c"), ("user", "d"), ("assistant", "e")]
+    trace = one([{"role": role, "content": text} for role, text in said])
+    assert [(p.name, json.loads(bytes(p.input)) if p.input else None) for p in of(trace, Phase)] == [
+        ("turn 1", "a"),
+        ("turn 2", "c"),
+        ("turn 3", "d"),
+    ]
+
+
 def test_no_times_are_made_up() -> None:
     stream = "".join(
         f"event: {name}\ndata: {json.dumps(data)}\n\n"
