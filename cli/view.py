@@ -14,6 +14,7 @@ import click
 from ..converters.api import collect
 from ..converters.errors import Report
 from ..converters.model import Trace
+from ..converters.stages.redact import Redactor
 from ..exporters.file import replacing
 from ..exporters.page import write
 from .common import NOTHING_DONE, Account, Input, Inputs, from_format, items, runs, say, strict, usage
@@ -29,10 +30,16 @@ class _NothingToShow(Exception):
 @strict
 @click.option("-o", "--output", metavar="FILE", help="Write the page to FILE (- for standard output) instead of opening it.")
 @click.option("--carry", is_flag=True, help="Show the fields of the record that have no place in the span model, too.")
-def command(runs: tuple[str, ...], from_: str | None, strict: bool, output: str | None, carry: bool) -> None:
+@click.option("--redact", metavar="REGEX", multiple=True, help="Take out what matches, on top of the built-in list of secrets.")
+@click.option("--no-redact", is_flag=True, help="Turn the built-in list off.")
+def command(
+    runs: tuple[str, ...], from_: str | None, strict: bool, output: str | None, carry: bool, redact: tuple[str, ...], no_redact: bool
+) -> None:
     """One self-contained page that shows runs, opened in the browser."""
     account = Account()
     reports: list[Report] = []
+    with usage():
+        redactor = Redactor(redact, builtin=not no_redact) if redact or not no_redact else None
 
     def traces() -> Iterator[tuple[Trace, str]]:
         for one in Inputs(runs, from_):
@@ -43,7 +50,7 @@ def command(runs: tuple[str, ...], from_: str | None, strict: bool, output: str 
                     yield trace, str(one)
 
     def page(file: BinaryIO) -> None:
-        if not write(traces(), file, reports=reports, carry=carry):
+        if not write(traces(), file, reports=reports, carry=carry, redactor=redactor):
             raise _NothingToShow
 
     with usage():
@@ -60,6 +67,8 @@ def command(runs: tuple[str, ...], from_: str | None, strict: bool, output: str 
                     say(f"opened {path}")
                 else:
                     say(f"no browser found; the page is {path}")
+            if redactor is not None and redactor.count:
+                say(f"{redactor.count:,} secrets redacted")
         except _NothingToShow:
             sys.exit(account.status() or NOTHING_DONE)
     sys.exit(account.status())

@@ -21,7 +21,7 @@ import spanport
 from click.testing import CliRunner
 from spanport.cli import group
 from spanport.converters.errors import Report
-from spanport.converters.model import BlobPart, Message, ModelRequest, Run, ToolCall, Trace
+from spanport.converters.model import BlobPart, Message, ModelRequest, Run, ToolCall, Trace, raw
 from spanport.converters.registry import WriteOptions
 from spanport.exporters.page import write
 from spanport.exporters.page.pack import CHUNK, encode, in_order
@@ -296,3 +296,42 @@ def test_notices_are_bounded() -> None:
     found = json.loads(opened(Reader(page(make.team(), reports=[report]).decode()).blocks["page"]))["notices"]
     assert len(found) == 201
     assert found[-1][1] == "4,800 more are not listed here"
+
+
+def test_secrets_are_redacted_as_in_export(tmp_path: Path) -> None:
+    key = "sk-" + "a1B2" * 8
+    trace = make.broken_off()
+    trace.header.source["api_key"] = raw("hunter2hunter2")
+    trace.spans.append(
+        ToolCall(
+            id="e" * 16,
+            trace_id=trace.header.id,
+            name="login",
+            key="x",
+            result=raw(f"Authorization: Bearer {key}"),
+            source={"password": raw("swordfish")},
+        )
+    )
+    source = run_file(tmp_path, "run.spanport.jsonl", trace)
+
+    def shown(*options: str) -> tuple[bytes, dict[str, Any], str]:
+        result = CliRunner().invoke(group, ["view", str(source), "-o", str(tmp_path / "p.html"), *options])
+        assert result.exit_code == 0, result.output
+        blocks = Reader((tmp_path / "p.html").read_text("utf-8")).blocks
+        return b"".join(map(opened, blocks.values())), json.loads(opened(blocks["page"])), result.output
+
+    everything, about, told = shown("--carry")
+    assert key.encode() not in everything
+    assert b"swordfish" not in everything
+    assert about["redacted"] >= 2
+    assert f"{about['redacted']} secrets redacted" in told
+    everything, about, told = shown("--carry", "--no-redact")
+    assert key.encode() in everything
+    assert b"swordfish" in everything
+    assert about["redacted"] is None
+    everything, about, _ = shown("--no-redact", "--redact", "Torne")
+    assert key.encode() in everything
+    assert b"Torne" not in everything
+    assert about["redacted"] == 1
+    result = CliRunner().invoke(group, ["view", str(source), "--redact", "("])
+    assert result.exit_code == 2

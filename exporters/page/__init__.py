@@ -2,7 +2,7 @@
 
 `pack` makes compressed blocks of a trace, `document` puts them into one file with the page's own script and style, which are the plain files
 beside this module (``page.html``, ``page.css``, ``*.js``): no build step, no library. The page asks the network for nothing. Knows the
-model, never a format, and takes nothing out: what must not be shown is redacted by a stage before it gets here.
+model, never a format.
 """
 
 from .document import write

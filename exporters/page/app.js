@@ -34,6 +34,7 @@ async function go() {
 }
 
 function goTo(r, keep) {
+  if (r >= 0 && view.t.row.get(idOf(view.t, r)) !== r) return shown(r); // another span has its id: it has no address
   const hash = address(view.t, r);
   if (hash === location.hash) return shown(r);
   if (keep) { history.replaceState(null, '', hash); return shown(r); }
@@ -206,7 +207,7 @@ let typing = 0;
 $('query').addEventListener('input', () => { clearTimeout(typing); typing = setTimeout(find, 150); });
 async function find() {
   const query = $('query').value.trim(), mine = ++state.search, t = view.t;
-  state.query = query;
+  state.query = query; state.searching = 0;
   if (!query) { state.hits = null; filter(); return; }
   await search(t, query, (hits, share) => {
     if (mine !== state.search || t !== view.t) return;
@@ -228,7 +229,8 @@ onFold = (r) => {
   refresh();
 };
 function move(by) {
-  const now = view.place.get(view.chosen), position = now === undefined ? (by > 0 ? 0 : view.rows.length - 1) : Math.max(0, Math.min(view.rows.length - 1, now + by));
+  const now = view.place.get(view.chosen) ?? (by > 0 ? -1 : view.rows.length);
+  const position = Math.max(0, Math.min(view.rows.length - 1, now + by));
   if (view.rows.length) choose(view.rows[position], true);
 }
 function nextWhere(step, test) {
@@ -384,7 +386,7 @@ function fillRun(row, position) {
   row.replaceChildren(
     el('span.run-name', {}, el('span.label', { dir: 'auto' }, visibleText(run.name)), verdictBadges(run)),
     el('span.n', {}, run.length === null || (!run.clock.recorded && !run.clock.derived) ? '–' : duration(run.length)), el('span.n', {}, many(sum(run.spans)), el('span.unit', {}, ' spans')),
-    el('span.n' + (errors ? '.bad-text' : ''), {}, errors ? many(errors) : '–', el('span.unit', {}, ' errors')),
+    el('span.n' + (errors ? '.bad-text' : ''), {}, many(errors), el('span.unit', {}, ' errors')),
     el('span.n', {}, run.tokens.input === undefined && run.tokens.output === undefined ? '–' : `${short(run.tokens.input)} → ${short(run.tokens.output)}`),
     el('span.when', {}, run.start === null ? '–' : clockTime(BigInt(run.start)).slice(0, 19)), el('span.from', { dir: 'auto' }, visibleText(run.input || run.family)));
 }

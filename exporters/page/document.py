@@ -13,7 +13,8 @@ from pathlib import PurePath
 from typing import Any, BinaryIO, Final
 
 from ...converters.errors import Report
-from ...converters.model import Trace
+from ...converters.model import Trace, TraceHeader
+from ...converters.stages.redact import Redactor
 from .pack import Packed, block, encode, pack
 
 STYLE: Final = "page.css"
@@ -46,10 +47,10 @@ def element(name: str, data: bytes) -> bytes:
     return b'<script type="application/json" id="%s">"%s"</script>\n' % (name.encode(), data)
 
 
-def notices(reports: Iterable[Report]) -> list[list[Any]]:
+def notices(reports: Iterable[Report], clean: Callable[[str], str]) -> list[list[Any]]:
     """What the readers had to say, as [severity, text, input]: no more than MOST_NOTICES, and the last one says how many more there are."""
     told = [
-        [n.severity, str(n).removeprefix(f"{n.input}: ") if n.input else str(n), PurePath(n.input or "").name]
+        [n.severity, clean(str(n).removeprefix(f"{n.input}: ") if n.input else str(n)), PurePath(n.input or "").name]
         for r in reports
         for n in r.notices
         if n.severity != "info"
@@ -58,17 +59,24 @@ def notices(reports: Iterable[Report]) -> list[list[Any]]:
     return told[:MOST_NOTICES] + ([["warning", f"{more:,} more are not listed here", ""]] if more > 0 else [])
 
 
+def redacted(trace: Trace, redactor: Redactor) -> Trace:
+    """The trace without secrets."""
+    header, *spans = redactor.items([trace.header, *trace.spans])
+    assert isinstance(header, TraceHeader)
+    return Trace(header=header, spans=[s for s in spans if not isinstance(s, TraceHeader)])
+
+
 def write(
     traces: Iterable[tuple[Trace, str] | Trace],
     out: BinaryIO,
     *,
     reports: Sequence[Report] = (),
     carry: bool = False,
-    redacted: Callable[[], int] | None = None,
+    redactor: Redactor | None = None,
 ) -> int:
     """Write the page for ``traces`` (each with the name of its input, if there is one) to the binary file ``out``, one trace at a time, and return
-    how many there were. ``reports`` and ``redacted`` (the number of values that a redaction took out so far) are asked when the last trace
-    is written. ``carry``: with the fields of the record that have no typed home."""
+    how many there were. ``reports``: what the readers have to say, asked when the last trace is written. ``carry``: with the fields of the
+    record that have no typed home. ``redactor`` takes secrets out of everything; None takes nothing out."""
     style, scripts = part(STYLE), [part(name) for name in SCRIPTS]
     head, rest = part("page.html").split("<!-- style -->")
     body, tail = rest.split("<!-- data -->")
@@ -77,16 +85,18 @@ def write(
     runs: list[dict[str, Any]] = []
     for given in traces:
         trace, name = given if isinstance(given, tuple) else (given, "")
+        if redactor is not None:
+            trace = redacted(trace, redactor)
         packed: Packed = pack(trace, carry)
-        out.write(element(f"i{len(runs)}", packed.index))
+        out.write(element(f"i{len(runs)}", packed.rows))
         for number, chunk in enumerate(packed.chunks):
             out.write(element(f"c{len(runs)}-{number}", chunk))
         runs.append({**packed.facts, "input": PurePath(name).name or name})
     page = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "runs": runs,
-        "notices": notices(reports),
-        "redacted": redacted() if redacted is not None else None,
+        "notices": notices(reports, redactor.text if redactor is not None else str),
+        "redacted": redactor.count if redactor is not None else None,
         "carry": carry,
     }
     out.write(element("page", block(encode(page))))

@@ -104,7 +104,7 @@ _ALPHABET: Final = bytes.maketrans(b"<&`", b",./")
 class Packed(NamedTuple):
     """Blocks of one trace, ready for the file, and what the list of runs says about it."""
 
-    index: bytes
+    rows: bytes
     chunks: list[bytes]
     facts: dict[str, Any]
 

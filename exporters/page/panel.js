@@ -414,7 +414,7 @@ function overviewPanel(t) {
     ['start', run.start !== null ? clockTime(BigInt(run.start)) : null],
     ['times', ['recorded', 'derived', 'synthetic'].filter((c) => run.clock[c]).map((c) => `${many(run.clock[c])} ${c}`).join(', ')],
     ...Object.entries(run.resource).map(([k, v]) => [k, asText(v)]),
-    ['redacted', pageInfo.redacted === null ? 'nothing was looked for' : `${many(pageInfo.redacted)} values in this page`],
+    ['redacted', pageInfo.redacted === null ? 'no secrets were looked for' : `${many(pageInfo.redacted)} ${pageInfo.redacted === 1 ? 'value' : 'values'} in this page`],
     ['page made', pageInfo.made.replace('T', ' ').replace('+00:00', ' UTC')],
   ])));
   if (pageInfo.notices.length) out.push(noticeList());
