@@ -89,12 +89,12 @@ def complain(text: str) -> None:
     click.echo(f"error: {text}", err=True)
 
 
-def open_source(run: str | Input) -> Source:
+def open_source(run: str | Input | Source) -> Source:
     """The input that the user named; ``-`` is standard input."""
-    return open_input(run)
+    return run if isinstance(run, Source) else open_input(run)
 
 
-def items(run: str | Input, report: Report, from_: str | None, options: registry.ReadOptions | None = None) -> Iterator[Item]:
+def items(run: str | Input | Source, report: Report, from_: str | None, options: registry.ReadOptions | None = None) -> Iterator[Item]:
     """What a reader yields for ``run``."""
     source = open_source(run)
     report.input = source.name
@@ -270,9 +270,11 @@ class Account:
             outcome.error = internal(error, report.input)
         self.take(outcome)
 
-    def each(self, work: Callable[[Input, Report], T], inputs: Iterable[Input], *, resume: Resume | None = None) -> Iterator[Outcome[T]]:
+    def each(
+        self, work: Callable[[Input, Report], T], inputs: Iterable[Input], *, resume: Resume | None = None, told: bool = True
+    ) -> Iterator[Outcome[T]]:
         """``work`` over all inputs, by the batch's engine; the outcomes of those that could be done, in the order of the inputs. Use within
-        ``with account``."""
+        ``with account``. Notices go to standard error unless the command says not to have them ``told`` (it prints them itself)."""
         from ..exporters.engine import WorkerDied, in_order, open_engine
         from .progress import start
 
@@ -294,7 +296,7 @@ class Account:
                         assert done.result is not None
                         outcome = done.result
                     progress.step()
-                    self.take(outcome)
+                    self.take(outcome, told=told)
                     if outcome.resumed or outcome.passed_over:
                         continue
                     if outcome.error is None:
@@ -319,7 +321,7 @@ class Account:
                 self.failed += 1
                 self._fail(ReadError("no run in it that a known format recognises", input=argument, hint="spanport formats lists them"))
 
-    def take(self, outcome: Outcome[Any]) -> None:
+    def take(self, outcome: Outcome[Any], *, told: bool = True) -> None:
         """Count one input and tell what there is to tell of it."""
         report = outcome.report
         if outcome.passed_over:
@@ -341,7 +343,8 @@ class Account:
         else:
             self.done += 1
             self.partial += bool(report.lost)
-        tell(report, outcome.error)
+        if told or outcome.error is not None:
+            tell(report, outcome.error)
         if self._errors is not None:
             self._keep(outcome)
 
@@ -464,6 +467,7 @@ __all__ = [
     "Batch",
     "Input",
     "Inputs",
+    "NotARun",
     "Notice",
     "Outcome",
     "Resume",

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
-from ..converters.registry import formats
+from ..converters.registry import Format, formats
 
 
-@click.command("formats")
-def command() -> None:
-    """List the formats that are read and written."""
+@click.command(
+    "formats",
+    epilog="""\b
+Examples:
+  spanport formats
+  spanport formats --json | jq -r '.[] | select(.write) | .name'
+""",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
+def command(as_json: bool) -> None:
+    """What is read and written: each format with an example of an input and how it is recognised."""
+    if as_json:
+        click.echo(json.dumps([_object(one) for one in formats().values()], indent=2, ensure_ascii=False))
+        return
+    wide = max(len(name) for name in formats())
     for one in formats().values():
-        ways = "/".join(w for w, can in (("read", one.reader), ("write", one.writer)) if can)
-        click.echo(f"{one.name:22} {ways:11} {one.title}; recognised by: {one.recognised}")
+        found = _object(one)
+        ways = ", ".join(way for way in ("read", "write", "schema") if found[way])
+        click.echo(f"{one.name:{wide}}  {one.title} ({ways})")
+        click.echo(f"{'':{wide}}    example: {one.example}")
+        click.echo(f"{'':{wide}}    recognised by: {one.recognised}")
+
+
+def _object(one: Format) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "title": one.title,
+        "read": one.reader is not None,
+        "write": one.writer is not None,
+        "schema": one.schema is not None,
+        "example": one.example,
+        "recognised": one.recognised,
+        "suffix": one.suffix,
+    }

@@ -88,7 +88,7 @@ def _print(totals: Totals, by: tuple[str, ...], top: int) -> None:
         if not rows or (not by and name == "run" and len(rows) < 2):
             continue
         click.echo()
-        used = [c for c in rows[0] if c not in ("derived_times", "trace") and any(r[c] not in (None, 0) for r in rows) or c == name]
+        used = [c for c in rows[0] if c == name or (c not in ("derived_times", "trace") and any(r[c] not in (None, 0) for r in rows))]
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
         for column in used:
             words = column.replace("_seconds", "").replace("_", " ").replace("seconds", "time")

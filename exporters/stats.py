@@ -167,7 +167,7 @@ class Totals(Struct):
         if table != "run":
             order.sort(key=lambda pair: (-pair[1].count, -pair[1].times.total, pair[0]))
         for name, group in order:
-            yield {column: value for column, value in _columns(table, name, group)}
+            yield dict(_columns(table, name, group))
 
 
 def _seconds(ns: int | None) -> float | None:

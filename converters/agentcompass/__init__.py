@@ -68,5 +68,6 @@ FORMATS = (
         suffix=".jsonl",
         detect=_detect_progress,
         reader=f"{__name__}.stream:read",
+        schema=f"{__name__}.schema:Line",
     ),
 )

@@ -34,6 +34,7 @@ FORMATS = (
         detect=_detect_json,
         reader=f"{__name__}.decode:read_json",
         writer=f"{__name__}.write:write_json",
+        schema="opentelemetry.proto.trace.v1.trace_pb2:TracesData",
     ),
     Format(
         name="otlp-proto",

@@ -19,6 +19,6 @@ FORMATS = (
         detect=_detect,
         reader=f"{__name__}.codec:read",
         writer=f"{__name__}.codec:write",
-        schema="spanport.converters.model:AnySpan",
+        schema="spanport.converters.model:Item",
     ),
 )
