@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from hashlib import blake2b, sha256
 from typing import Any, Final
@@ -123,8 +124,12 @@ def _fingerprint(value: Any, seen: dict[int, bytes]) -> bytes:
 
 # -------------------------------------------------------------------------------------------------------- the diff
 class _Differ:
-    def __init__(self, base: Any) -> None:
+    """``changed``, when given, gets how many values of the other side were not found in the base, by path (`leaves`)."""
+
+    def __init__(self, base: Any, changed: Counter[str] | None = None) -> None:
         self._base = base
+        self._changed = changed
+        self._path: list[str] = []
         self._lazy: _Index | None = None
         self._seen: dict[int, bytes] = {}
 
@@ -142,16 +147,20 @@ class _Differ:
         if same(a, b):
             return None
         if a.__class__ is str and b.__class__ is str and (spliced := _splice(a, b)) is not None:
+            if self._changed is not None:
+                self._changed[path_of(self._path)] += 1
             return spliced
         return self.write(b)
 
     def _objects(self, a: dict[str, Any], b: dict[str, Any]) -> list[Any] | None:
         changed, added = {}, {}
         for key, value in b.items():
+            self._path.append(key)
             if (old := a.get(key, _MISSING)) is _MISSING:
                 added[key] = self.write(value)
             elif (step := self.diff(old, value)) is not None:
                 changed[key] = step
+            self._path.pop()
         removed = [key for key in a if key not in b]
         if not (changed or added or removed):
             return None
@@ -170,6 +179,7 @@ class _Differ:
         if start == len(a) == len(b):
             return None
         steps.copy(start)
+        self._path.append("[]")
         for i, j in _aligned(a, b, start):
             if j is None:
                 steps.skip(1)
@@ -179,23 +189,58 @@ class _Differ:
                 steps.copy(1)
             else:
                 steps.change(step)
+        self._path.pop()
         return [LIST, steps.done()]
 
     def write(self, value: Any) -> list[Any]:
         """A patch without a base: the value, with what the base holds already copied from it."""
         cls = value.__class__
-        if (cls is str and len(value) + 2 >= COPY_FROM) or (cls in (dict, list) and value):
+        if (long := cls is str and len(value) + 2 >= COPY_FROM) or (cls in (dict, list) and value):
             if (known := self._find(value)) is not None:
                 return [COPY, known]
             if cls is dict:
-                parts = {k: self.write(v) for k, v in value.items()}
+                parts = {k: self._below(k, v) for k, v in value.items()}
                 if any(p[0] not in (VALUE, TEXT) for p in parts.values()) and all(map(_strict, parts)):
                     return [BUILD_OBJECT, parts]
             elif cls is list:
-                items = [self.write(v) for v in value]
+                items = [self._below("[]", v) for v in value]
                 if any(p[0] not in (VALUE, TEXT) for p in items):
                     return [BUILD_LIST, items]
+            if long and self._changed is not None:
+                self._changed[path_of(self._path)] += 1
+        elif self._changed is not None:
+            self._changed[path_of(self._path)] += 1
         return [VALUE, value] if _strict(value) else [TEXT, json.dumps(value, separators=(",", ":"))]
+
+    def _below(self, key: str, value: Any) -> list[Any]:
+        self._path.append(key)
+        found = self.write(value)
+        self._path.pop()
+        return found
+
+
+def path_of(keys: list[str]) -> str:
+    """A path such as ``messages[].content``; what lies deeper than six members is under its sixth."""
+    return ".".join(keys[:7]).replace(".[]", "[]")
+
+
+def leaves(value: Any, found: Counter[str] | None = None, keys: list[str] | None = None) -> Counter[str]:
+    """How many scalars (and empty objects and lists) there are, by path."""
+    found = Counter() if found is None else found
+    keys = [] if keys is None else keys
+    if value.__class__ is dict and value:
+        for key, item in value.items():
+            keys.append(key)
+            leaves(item, found, keys)
+            keys.pop()
+    elif value.__class__ is list and value:
+        keys.append("[]")
+        for item in value:
+            leaves(item, found, keys)
+        keys.pop()
+    else:
+        found[path_of(keys)] += 1
+    return found
 
 
 def _splice(a: str, b: str) -> list[Any] | None:
@@ -337,9 +382,10 @@ def _aligned(a: list[Any], b: list[Any], start: int) -> Iterator[tuple[int | Non
 
 
 # ---------------------------------------------------------------------------------------------------------- public
-def diff(base: Any, value: Any) -> list[Any] | None:
-    """The patch that makes ``value`` of ``base``; None when they are equal JSON. It is strict JSON itself."""
-    return _Differ(base).diff(base, value)
+def diff(base: Any, value: Any, changed: Counter[str] | None = None) -> list[Any] | None:
+    """The patch that makes ``value`` of ``base``; None when they are equal JSON. It is strict JSON itself. ``changed`` gets how many values
+    are not in the base, by path (as `leaves` counts them)."""
+    return _Differ(base, changed).diff(base, value)
 
 
 def apply(base: Any, patch: list[Any] | None) -> Any:
@@ -401,4 +447,4 @@ def apply(base: Any, patch: list[Any] | None) -> Any:
         raise PatchError(f"the patch does not fit: {error}") from error
 
 
-__all__ = ["PatchError", "apply", "canonical", "diff", "digest", "same"]
+__all__ = ["PatchError", "apply", "canonical", "diff", "digest", "leaves", "same"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol
 
 from .errors import ReadError, Report, UsageError
-from .model import Item
+from .model import Carry, Item
 from .source import HEAD, Source
 
 BUILTIN = ("runartifacts", "agno", "agentcompass", "atif", "chat", "otlp", "spanjson")
@@ -84,7 +84,9 @@ class Writer(Protocol):
 @dataclass(frozen=True)
 class Format:
     """One format. ``detect`` gets a Probe and says how sure it is; ``reader`` and ``writer`` are ``module:function`` names, None when it can't.
-    ``schema`` names the Struct that its JSON Schema is made from. ``suffix`` is what `convert -o FOLDER` names files with."""
+    ``schema`` names the Struct that its JSON Schema is made from. ``suffix`` is what `convert -o FOLDER` names files with.
+    ``lines``: JSON Lines, also when there is only one. ``open_field``: the object of the record (of the first line) that takes what is not the format's own, "" for
+    the record itself; a carry is put there (`converters.carry`), and taken away again before the reader sees it."""
 
     name: str
     title: str
@@ -96,6 +98,8 @@ class Format:
     writer: str | None = None
     schema: str | None = None
     folder: bool = False
+    lines: bool = False
+    open_field: str | None = None
 
     def read(self, source: Source, report: Report, options: ReadOptions | None = None) -> Iterator[Item]:
         """Items of ``source``, their artifacts found; ReadError when it is not of this format at all."""
@@ -105,7 +109,17 @@ class Format:
         from .stages.artifacts import find
 
         options = options or ReadOptions()
-        items = find(read(source, report, options))
+        carries: list[Carry] = []
+        given = source
+        if self.open_field is not None and not options.follow:
+            from .carry import unpacked
+
+            given = unpacked(source, self, carries)
+        items = find(read(given, report, options))
+        if given is not source or carries:
+            from .carry import restored
+
+            items = restored(items, carries)
         if options.artifact_store is not None:
             from .stages.payloads import spill
 

@@ -67,7 +67,10 @@ FORMATS = (
         recognised="lines with run_id, event, timestamp, task_id and payload",
         suffix=".jsonl",
         detect=_detect_progress,
+        lines=True,
+        open_field="payload",
         reader=f"{__name__}.stream:read",
+        writer=f"{__name__}.write:write",
         schema=f"{__name__}.schema:Line",
     ),
 )

@@ -2,7 +2,9 @@
 
 from ..registry import Format, Match, Probe
 
-_RUN = frozenset({"run_id", "agent_id", "team_id", "workflow_id", "session_id", "messages", "tools", "content", "content_type", "created_at"})
+_RUN = frozenset(
+    {"run_id", "agent_id", "team_id", "workflow_id", "session_id", "messages", "tools", "content", "content_type", "created_at"}
+)
 _OWNERS = frozenset({"agent_id", "agent_name", "team_id", "team_name", "workflow_id", "workflow_name"})
 _SESSION = frozenset({"runs", "memory", "session_data", "session_type", "agent_data", "team_data", "workflow_data"})
 _JSONDB = frozenset({"agno_sessions.json", "agno_runs.json"})
@@ -52,6 +54,7 @@ FORMATS = (
         recognised="an object with run_id and agent_id, team_id or workflow_id; a session with runs; a SQLite file with such rows",
         suffix=".run_output.json",
         detect=_run,
+        open_field="metadata",
         reader=f"{__name__}.read:read",
         schema=f"{__name__}.schema:Record",
     ),
@@ -62,6 +65,8 @@ FORMATS = (
         recognised="lines of objects with event, run_id and created_at; or event: and data: lines",
         suffix=".events.jsonl",
         detect=_events,
+        lines=True,
+        open_field="",
         reader=f"{__name__}.read:read_events",
         schema=f"{__name__}.schema:Event",
     ),

@@ -32,6 +32,7 @@ FORMATS = (
         recognised="a JSON object with resourceSpans",
         suffix=".otlp.jsonl",
         detect=_detect_json,
+        lines=True,
         reader=f"{__name__}.decode:read_json",
         writer=f"{__name__}.write:write_json",
         schema="opentelemetry.proto.trace.v1.trace_pb2:TracesData",

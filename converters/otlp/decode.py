@@ -21,12 +21,13 @@ from ..conventions import unflatten
 from ..conventions.flat import FlatEvent, FlatLink, FlatSpan
 from ..errors import ReadError, Report
 from ..jsonio import decode
-from ..model import Item, TraceHeader
+from ..model import Carry, Item, TraceHeader
 from ..registry import ReadOptions
 from ..source import Source
 from . import schema as s
 
 HEADER: Final = "spanport.header"
+CARRY: Final = "spanport.carry"
 FAMILY: Final = "spanport.family"
 FORMAT: Final = "spanport.source.format"
 RUN_KEY: Final = "spanport.run.key"
@@ -201,6 +202,7 @@ def header_of(trace: str, resource: list[tuple[str, Any]], format: str) -> Trace
     """The header of trace ``trace``, by its resource: as this package wrote it, or with the service as the producer."""
     found = dict(resource)
     rest = found.pop(HEADER, None)
+    carry = _carries(found)
     run_key = found.get(RUN_KEY)
     if isinstance(run_key, list) and all(isinstance(x, str) for x in run_key):
         family = found.pop(FAMILY, None)
@@ -208,11 +210,30 @@ def header_of(trace: str, resource: list[tuple[str, Any]], format: str) -> Trace
             family = found.pop(SERVICE, "otlp")
         del found[RUN_KEY]
         header = TraceHeader(id=trace, family=str(family), format=str(found.pop(FORMAT, format)), run_key=run_key, resource=found)
-        return _patched(header, rest) if isinstance(rest, str) else header
+        header = _patched(header, rest) if isinstance(rest, str) else header
+        return msgspec.structs.replace(header, carry=carry) if carry else header
     service = found.get(SERVICE)
     return TraceHeader(
-        id=trace, family=service if isinstance(service, str) and service else "otlp", format=format, run_key=[trace], resource=found
+        id=trace,
+        family=service if isinstance(service, str) and service else "otlp",
+        format=format,
+        run_key=[trace],
+        resource=found,
+        carry=carry,
     )
+
+
+def _carries(resource: dict[str, Any]) -> list[Carry]:
+    """Take the carries from a resource."""
+    said = resource.get(CARRY)
+    if not isinstance(said, str):
+        return []
+    try:
+        found = msgspec.json.decode(said, type=list[Carry])
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    del resource[CARRY]
+    return found
 
 
 def _patched(header: TraceHeader, rest: str) -> TraceHeader:
@@ -404,7 +425,7 @@ def _whole(data: bytes, number: int, offset: int, traces: Traces, error: ReadErr
 
 
 # -------------------------------------------------------------------------------------------------------- protobuf
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
+def read_varint(data: memoryview, at: int) -> tuple[int, int]:
     """(value, position after it); IndexError at the end, ValueError for more than 64 bits."""
     value = shift = 0
     while True:
@@ -426,7 +447,7 @@ def _one_message(data: memoryview) -> list[tuple[int, int]] | None:
         while at < len(data):
             if data[at] != 0x0A:
                 return None
-            size, at = _varint(data, at + 1)
+            size, at = read_varint(data, at + 1)
             if at + size <= len(data) and size and data[at] not in (0x0A, 0x12, 0x1A):
                 return None
             found.append((at, at + size))
@@ -436,7 +457,7 @@ def _one_message(data: memoryview) -> list[tuple[int, int]] | None:
     return found
 
 
-def _messages(data: memoryview) -> Iterator[tuple[int, int]]:
+def places(data: memoryview) -> Iterator[tuple[int, int]]:
     """Places of the ResourceSpans: of one message, or of many with their length before each."""
     whole_message = _one_message(data)
     if whole_message is not None:
@@ -445,7 +466,7 @@ def _messages(data: memoryview) -> Iterator[tuple[int, int]]:
     at = 0
     while at < len(data):
         try:
-            size, start = _varint(data, at)
+            size, start = read_varint(data, at)
         except (IndexError, ValueError):
             raise ReadError("no length where a message should begin", byte=at) from None
         inside = _one_message(data[start : start + size])
@@ -522,7 +543,7 @@ def read_proto(source: Source, report: Report, options: ReadOptions) -> Iterator
     data = memoryview(source.data())
     first: ReadError | None = None
     try:
-        for start, end in _messages(data):
+        for start, end in places(data):
             try:
                 if end > len(data):
                     raise DecodeError(f"{end - len(data):,} bytes are missing")
@@ -567,23 +588,23 @@ def is_proto(head: bytes) -> bool:
     view = memoryview(head)
     for start in (0, None):
         try:
-            at = 0 if start == 0 else _varint(view, 0)[1]
+            at = 0 if start == 0 else read_varint(view, 0)[1]
             if view[at] != 0x0A:
                 continue
-            _, at = _varint(view, at + 1)
+            _, at = read_varint(view, at + 1)
             if view[at] == 0x0A:  # resource
-                size, at = _varint(view, at + 1)
+                size, at = read_varint(view, at + 1)
                 if not size:
                     return bool(view[at] == 0x12)
                 if view[at] == 0x0A:  # its first attribute: a KeyValue whose key is text
-                    _, at = _varint(view, at + 1)
+                    _, at = read_varint(view, at + 1)
                     if view[at] == 0x0A:
-                        length, at = _varint(view, at + 1)
+                        length, at = read_varint(view, at + 1)
                         key = bytes(view[at : at + length])
                         if key and key.decode("utf-8", "replace").isprintable() and "\ufffd" not in key.decode("utf-8", "replace"):
                             return True
             elif view[at] == 0x12:  # scope spans: a scope, or at once a span
-                _, at = _varint(view, at + 1)
+                _, at = read_varint(view, at + 1)
                 if view[at] in (0x0A, 0x12):
                     return True
         except (IndexError, ValueError):

@@ -22,7 +22,7 @@ from ..errors import Report
 from ..model import AnySpan, Item, TraceHeader
 from ..registry import WriteOptions
 from . import schema as s
-from .decode import HEADER, flat_span, header_of
+from .decode import CARRY, HEADER, flat_span, header_of
 from .encode import SCOPE, _json_attributes, batched, json_span, resource_attributes, scope_version
 
 _encode = msgspec.json.Encoder().encode
@@ -60,7 +60,10 @@ def resource_of(header: TraceHeader, carry: bool) -> Attributes:
     found = resource_attributes(header)
     if not carry:
         return found
-    back = header_of(header.id, [(key, _like(value)) for key, value in found], header.format)
+    if header.carry:
+        found.append((CARRY, _encode(header.carry)))
+        header = msgspec.structs.replace(header, carry=[])
+    back = header_of(header.id, [(key, _like(value)) for key, value in found if key != CARRY], header.format)
     a, b = json.loads(_encode(back)), json.loads(_encode(header))
     if (missing := patch.diff(a, b)) is not None:
         found.append((HEADER, json.dumps(missing, separators=(",", ":"), ensure_ascii=False)))

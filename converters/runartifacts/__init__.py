@@ -26,6 +26,7 @@ FORMATS = (
         example="artifacts.json",
         recognised="a JSON object with task_id, messages, tool_calls, tool_results; a folder with artifacts.json, agent_run_*, parallel_run_* or autoresearch_run_*",
         detect=_detect,
+        open_field="metadata",
         reader=f"{__name__}.read:read",
     ),
 )

@@ -17,6 +17,7 @@ FORMATS = (
         recognised="the first line has kind, family and run_key",
         suffix=".spanport.jsonl",
         detect=_detect,
+        lines=True,
         reader=f"{__name__}.codec:read",
         writer=f"{__name__}.codec:write",
         schema="spanport.converters.model:Item",

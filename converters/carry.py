@@ -1,0 +1,420 @@
+"""The carry: what the target of a conversion can't say, kept in its open field, so that the way back gives the same record (DESIGN §4).
+
+For ``A → B``: ``b`` is written, read again and written as A: that is the base. The carry is the difference between the base and the record, with the base's SHA-256.
+On the way back the base is made anew from ``b``; when its hash is the same the difference is applied, and the record is whole by
+construction. When it is not (somebody changed ``b``, or another version of this package maps it otherwise) nothing is applied.
+
+Here are records as plain values (`Record`), the place of a carry in each format, and the ids that a record keeps. `converters.convert` does the conversions.
+This module knows formats by their `registry.Format` only.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from . import patch
+from .jsonio import MAX_LINE
+from .model import ABSENT, AnySpan, Attempt, Carry, Item, ModelRequest, Run, Task, ToolCall, TraceHeader, kind_of
+from .source import Source
+
+if TYPE_CHECKING:
+    from .registry import Format
+
+VERSION: Final = 1
+"""Of the mapping: to be raised when readers or writers change what they make of a record. A carry of another version is told of when its base differs."""
+MEMBER: Final = "spanport"
+"""The member of the open field that holds the carry."""
+SIDECAR: Final = "spanport-carry.json"
+"""The file that holds the carry of a folder of records."""
+MARK: Final = b'"spanport"'
+MAX_RECORD: Final = 1 << 30
+"""Bytes that a carried record may unpack to."""
+
+
+class Record(Struct):
+    """A record as plain values. ``form``: ``json`` (one value), ``lines`` (one a line), ``text`` (bytes that are no JSON, as Latin-1)."""
+
+    form: str
+    items: list[Any]
+
+    def value(self) -> dict[str, Any]:
+        """What is hashed and compared."""
+        return {"form": self.form, "items": self.items}
+
+
+# ------------------------------------------------------------------------------------------------------ record ⇄ bytes
+def _loads(text: str) -> Any:
+    return json.loads(text)
+
+
+def load(data: bytes | memoryview, lines: bool = False, proto: bool = False) -> Record:
+    """The record in ``data``. ``lines``: of a format that is JSON Lines, so that a single line is no document. A line that is no JSON is kept as it is."""
+    if proto:
+        return _load_proto(bytes(data))
+    raw = bytes(data)
+    text = raw.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    if not lines and (whole := _whole(text)) is not None:
+        return whole
+    found: list[Any] = []
+    good = bad = 0
+    for line in text.split("\n"):
+        if not line.strip():
+            continue
+        try:
+            found.append(_loads(line))
+            good += 1
+        except (ValueError, RecursionError):
+            found.append({_LINE: line})
+            bad += 1
+    if bad and lines and (whole := _whole(text)) is not None:
+        return whole
+    if good and (lines or not bad or good > 1):
+        return Record("lines", found)
+    return Record("text", [raw.decode("latin-1")])
+
+
+def _whole(text: str) -> Record | None:
+    try:
+        return Record("json", [_loads(text)])
+    except (ValueError, RecursionError):
+        return None
+
+
+_LINE: Final = "\0line"
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def dump(record: Record, indent: int | None = None, proto: bool = False) -> bytes:
+    """The record as bytes: NaN and lone surrogates as they were."""
+    if record.form == "text":
+        return b"".join(str(x).encode("latin-1") for x in record.items)
+    if proto:
+        return _dump_proto(record)
+    if record.form == "json":
+        return _text(record.items[0], indent) + (b"\n" if indent else b"")
+    return b"".join((x[_LINE].encode("utf-8", "surrogateescape") if _is_line(x) else _text(x, None)) + b"\n" for x in record.items)
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, dict) and len(value) == 1 and _LINE in value
+
+
+def _text(value: Any, indent: int | None) -> bytes:
+    separators = (",", ": ") if indent else (",", ":")
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub(lambda m: f"\\u{ord(m[0]):04x}", text).encode()
+
+
+def _load_proto(data: bytes) -> Record:
+    from google.protobuf import json_format
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
+
+    from .otlp.decode import places
+
+    try:
+        groups = [ResourceSpans.FromString(data[a:b]) for a, b in places(memoryview(data))]
+    except (DecodeError, ValueError):
+        return Record("text", [data.decode("latin-1")])
+    return Record("lines", [json_format.MessageToDict(group) for group in groups])
+
+
+def _dump_proto(record: Record) -> bytes:
+    from google.protobuf import json_format
+    from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+    message = TracesData()
+    for item in record.items:
+        json_format.ParseDict(item, message.resource_spans.add())
+    return message.SerializeToString()
+
+
+def indent_of(data: bytes) -> int | None:
+    """How a document is indented, by its first lines."""
+    hit = re.match(rb"\s*[\[{]\r?\n( +)", data[:4096])
+    return len(hit[1]) if hit else None
+
+
+# ------------------------------------------------------------------------------------------------------ making, using
+def make(base: Record, record: Record, format: str, header: TraceHeader, ids: dict[str, str], data: bytes) -> tuple[Carry, int]:
+    """The carry that makes ``record`` (whose bytes are ``data``) of ``base``, and how many bytes of patch it holds."""
+    a, b = base.value(), record.value()
+    found = patch.diff(a, b)
+    text = json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode() if found is not None else b""
+    whole: str | None = None
+    if len(text) > len(data) / 2:
+        whole = base64.b64encode(zlib.compress(data, 9)).decode()
+    carry = Carry(
+        version=VERSION,
+        format=format,
+        base=patch.digest(a),
+        family=header.family,
+        run_key=header.run_key,
+        ids=ids,
+        patch=Raw(text) if text and whole is None else ABSENT,
+        record=whole,
+    )
+    return carry, len(text)
+
+
+class Mismatch(Exception):
+    """The base is not the one that the carry was made for."""
+
+
+def use(carry: Carry, base: Record, indent: int | None, proto: bool) -> bytes:
+    """The original record, from what it became. Mismatch when ``base`` is another one, or the carry itself is damaged."""
+    if patch.digest(base.value()) != carry.base:
+        version = f"; it was made by mapping {carry.version}, this is {VERSION}" if carry.version != VERSION else ""
+        raise Mismatch(f"the record was changed since it was converted{version}")
+    if carry.record is not None:
+        try:
+            opened = zlib.decompressobj()
+            data = opened.decompress(base64.b64decode(carry.record, validate=True), MAX_RECORD)
+            if opened.unconsumed_tail or not opened.eof:
+                raise Mismatch("the carried record is damaged or too large")
+            return data
+        except (binascii.Error, ValueError, zlib.error) as error:
+            raise Mismatch(f"the carried record is damaged: {error}") from error
+    try:
+        value = patch.apply(base.value(), json.loads(bytes(carry.patch)) if carry.patch else None)
+        return dump(Record(value["form"], value["items"]), indent, proto)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Mismatch(f"the carried difference is damaged: {error}") from error
+
+
+# ----------------------------------------------------------------------------------------------- embedding, extracting
+def put(record: Record, place: str, carries: list[Carry]) -> None:
+    """Embed ``carries`` in the open field ``place`` of the first item ("" for the item itself). TypeError when there is no object to hold it."""
+    holder = next((x for x in record.items if isinstance(x, dict) and not _is_line(x)), None)
+    if holder is None:
+        raise TypeError("there is no object that could hold the carry")
+    said: dict[str, Any] = {"carry": json.loads(msgspec.json.encode(carries))}
+    if place:
+        old = holder.get(place, _ABSENT)
+        if not isinstance(old, dict):
+            said["was"] = "absent" if old is _ABSENT else old
+            holder[place] = {MEMBER: said}
+            return
+        holder = old
+    if MEMBER in holder:
+        said["before"] = holder[MEMBER]
+    holder[MEMBER] = said
+
+
+_ABSENT: Final = object()
+
+
+def take(item: Any, place: str) -> list[Carry]:
+    """Remove the carry from one item and give it; [] when there is none."""
+    if not isinstance(item, dict):
+        return []
+    holder = item.get(place) if place else item
+    said = holder.get(MEMBER) if isinstance(holder, dict) else None
+    if not isinstance(holder, dict) or not isinstance(said, dict) or "carry" not in said:
+        return []
+    try:
+        found = msgspec.json.decode(json.dumps(said["carry"]), type=list[Carry])
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return []
+    if "was" in said and len(holder) == 1:
+        if said["was"] == "absent":
+            del item[place]
+        else:
+            item[place] = said["was"]
+    elif "before" in said:
+        holder[MEMBER] = said["before"]
+    else:
+        del holder[MEMBER]
+    return found
+
+
+def unpacked(source: Source, format: Format, carries: list[Carry]) -> Source:
+    """``source`` without the carry in it; the carry is put into ``carries`` (for lines: as they are read). A source without one is given back as it is."""
+    place = format.open_field
+    if place is None:
+        return source
+    if source.is_dir:
+        _sidecar(source, carries)
+        return source
+    if source.object is not None:
+        if isinstance(source.object, dict) and isinstance(source.object.get(place, {}) if place else source.object, dict):
+            value = json.loads(json.dumps(source.object)) if MEMBER in (source.object.get(place, {}) if place else source.object) else None
+            if value is not None and (found := take(value, place)):
+                carries += found
+                return Source(source.name, object=value)
+        return source
+    if format.lines:
+        return _unpacked_lines(source, place, carries)
+    data = source.data()
+    plain = source if source.path is not None or source.content is not None else Source(source.name, content=bytes(data))
+    if not holds_mark(data):
+        return plain
+    try:
+        value = _loads(bytes(data).decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError):
+        return plain
+    first = value[0] if isinstance(value, list) and value else value
+    found = take(first, place)
+    if not found:
+        return plain
+    carries += found
+    return Source(source.name, content=_text(value, None))
+
+
+def holds_mark(data: bytes | memoryview) -> bool:
+    """Whether the bytes could hold a carry."""
+    owner = data.obj if isinstance(data, memoryview) else data
+    find = getattr(owner, "find", None)
+    return find(MARK) >= 0 if find is not None else MARK in bytes(data)
+
+
+def _sidecar(source: Source, carries: list[Carry]) -> None:
+    path = source.path / SIDECAR if source.path is not None else None
+    if path is not None and path.is_file() and path.stat().st_size < MAX_RECORD:
+        try:
+            carries += msgspec.json.decode(path.read_bytes(), type=list[Carry])
+        except (OSError, msgspec.DecodeError):
+            return
+
+
+def _unpacked_lines(source: Source, place: str, carries: list[Carry]) -> Source:
+    if source.path is not None and source.stream is None and source.content is None:
+        with source.open() as file:
+            first = file.readline(MAX_LINE)
+            while first and not first.strip():
+                first = file.readline(MAX_LINE)
+            if MARK not in first:
+                return source
+    stream = _Stripping(source, place, carries)
+    return Source(source.name, stream=io.BufferedReader(stream, 1 << 16))
+
+
+class _Stripping(io.RawIOBase):
+    """Lines without the carry that the first one holds."""
+
+    def __init__(self, source: Source, place: str, carries: list[Carry]) -> None:
+        self._lines = iter(source.lines())
+        self._place, self._carries = place, carries
+        self._rest: memoryview = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            line = next(self._lines, None)
+            if line is None:
+                return 0
+            data = line.data
+            if MARK in data and not self._carries:
+                try:
+                    value = _loads(data.decode("utf-8", "surrogateescape"))
+                except (ValueError, RecursionError):
+                    value = None
+                if found := take(value, self._place):
+                    self._carries += found
+                    data = _text(value, None)
+            self._rest = memoryview(data + b"\n" if line.ended else data)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+
+# --------------------------------------------------------------------------------------------------------------- ids
+def _names(items: Iterable[Item]) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """What a span is known by on either side of a conversion, and its id."""
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for item in items:
+        name: tuple[Any, ...]
+        if isinstance(item, TraceHeader):
+            name = ("trace",)
+        elif isinstance(item, ToolCall):
+            name = ("tool_call", item.name, item.call_id)
+        elif isinstance(item, ModelRequest):
+            name = ("model_request", item.response_id)
+        elif isinstance(item, Attempt):
+            name = ("attempt", item.number)
+        elif isinstance(item, Run | Task):
+            name = (kind_of(item), item.name)
+        else:
+            name = (kind_of(item), item.name, item.type)
+        seen[name] += 1
+        yield (*name, seen[name]), item.id
+
+
+def ids_between(origin: Iterable[Item], target: Iterable[Item]) -> dict[str, str]:
+    """Ids of the target's spans and traces → those of the origin, where both are the same thing and the ids differ."""
+    known = dict(_names(origin))
+    return {id: known[name] for name, id in _names(target) if name in known and known[name] != id}
+
+
+def _renamed(span: AnySpan, ids: dict[str, str], trace: str) -> AnySpan:
+    changes: dict[str, Any] = {"id": ids.get(span.id, span.id), "trace_id": trace}
+    if span.parent_id is not None:
+        changes["parent_id"] = ids.get(span.parent_id, span.parent_id)
+    if span.links:
+        changes["links"] = [
+            msgspec.structs.replace(x, trace_id=ids.get(x.trace_id, x.trace_id), span_id=ids.get(x.span_id, x.span_id)) for x in span.links
+        ]
+    if isinstance(span, ToolCall) and span.requested_by is not None:
+        changes["requested_by"] = ids.get(span.requested_by, span.requested_by)
+    if isinstance(span, ModelRequest) and span.history is not None:
+        changes["history"] = msgspec.structs.replace(span.history, base=ids.get(span.history.base, span.history.base))
+    return msgspec.structs.replace(span, **changes)
+
+
+def restored(items: Iterable[Item], carries: list[Carry]) -> Iterator[Item]:
+    """Items with the ids of the record that they come from; the carries go to the first header. ``carries`` may fill while the items are read."""
+    first = True
+    for item in items:
+        if isinstance(item, TraceHeader):
+            if carries:
+                ids = carries[0].ids
+                changes: dict[str, Any] = {"id": ids.get(item.id, item.id), "family": carries[0].family}
+                if first:
+                    changes |= {"run_key": carries[0].run_key, "carry": [*carries, *item.carry]}
+                item = msgspec.structs.replace(item, **changes)
+            first = False
+            yield item
+        elif carries and (ids := carries[0].ids):
+            yield _renamed(item, ids, ids.get(item.trace_id, item.trace_id))
+        else:
+            yield item
+
+
+def without(items: Iterable[Item]) -> Iterator[Item]:
+    """Items whose headers hold no carry."""
+    for item in items:
+        yield msgspec.structs.replace(item, carry=[]) if isinstance(item, TraceHeader) and item.carry else item
+
+
+__all__ = [
+    "Mismatch",
+    "Record",
+    "dump",
+    "ids_between",
+    "indent_of",
+    "load",
+    "make",
+    "put",
+    "restored",
+    "take",
+    "unpacked",
+    "use",
+    "without",
+]
