@@ -285,7 +285,7 @@ def line(entry: Entry) -> str:
     a = entry.artifact
     turn = a.turn if a.turn is not None else "?"
     head = f"#{entry.number} [turn {turn}] {a.type or a.mime_type or 'artifact'}"
-    return f"{head} — {_BREAKS.sub(' ', a.title)}" if a.title else head
+    return f"{head} — {_BREAKS.sub(' ', a.title)}" if a.title and not a.title.isspace() else head
 
 
 def list_artifacts(

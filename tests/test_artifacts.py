@@ -7,9 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from spanport import get_artifact, list_artifacts, read
 from spanport.cli import group
-from spanport.converters.artifacts import Index, PayloadMissing, iso
+from spanport.converters.artifacts import Entry, Index, PayloadMissing, iso, line
 from spanport.converters.conventions import flatten
 from spanport.converters.conventions.flat import Profile
 from spanport.converters.errors import UsageError
@@ -29,6 +31,7 @@ from spanport.converters.otlp.encode import json_line
 from spanport.converters.stages.artifacts import KNOWN, find
 from spanport.converters.stages.limits import limit
 from spanport.converters.stages.payloads import spill
+from spanport.converters.stages.reading import listing
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "artifacts"
 CASES = json.loads((FIXTURES / "spec" / "cases.json").read_text(encoding="utf-8"))
@@ -270,6 +273,28 @@ def test_the_turn_is_one_more_than_the_user_messages_before() -> None:
     assert [s.artifacts[0].turn for s in find([ask("a"), ask("a", "b", trace="4" * 32), made]) if isinstance(s, ToolCall)] == [2]
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 10**9), st.integers(0, 999), st.sampled_from(["chart", "a b", "image/png"]), st.none() | st.text(max_size=20)
+        ),
+        min_size=1,
+        max_size=5,
+        unique_by=lambda x: x[0],
+    )
+)
+def test_a_printed_listing_reads_back(rows: list[tuple[int, int, str, str | None]]) -> None:
+    """Whatever the titles hold, each artifact is one line, and the line says what it is."""
+    entries = [Entry(number=n, artifact=Artifact(id=str(n), turn=turn, type=type, title=title)) for n, turn, type, title in rows]
+    printed = [line(e) for e in entries]
+    assert all(len(p.splitlines()) == 1 for p in printed)
+    told = listing(raw({"result": "\n".join(printed)}))
+    assert told is not None
+    assert [(int(x.id), x.turn, x.type) for x in told] == [(n, turn, type) for n, turn, type, _ in rows]
+    for x, (_, _, _, title) in zip(told, rows, strict=True):
+        assert (x.title or "").split() == (title or "").split()
+
+
 def test_memory_is_bounded() -> None:
     from spanport.converters.stages.artifacts import _State
 
@@ -313,6 +338,18 @@ def test_large_payloads_lie_in_a_folder(tmp_path: Path) -> None:
     with pytest.raises(PayloadMissing, match="--store"):
         get_artifact([small], 502)
     assert get_artifact([small], 502, store=tmp_path / "store") == whole
+
+
+def test_export_with_payloads_beside(tmp_path: Path) -> None:
+    rows = [{"id": n, "thread_id": "t", "turn": 1, "type": "table", "payload": {"text": "x" * size}} for n, size in ((1, 10), (2, 100_000))]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    out, store = tmp_path / "out.jsonl", tmp_path / "store"
+    assert run("export", tmp_path / "rows.json", "-o", out, "--artifact-store", store)[0] == 0
+    assert out.stat().st_size < 50_000
+    assert [p.stat().st_size for p in store.iterdir()] == [100_000 + len('{"text":""}')]
+    assert json.loads(run("artifacts", "get", out, 1)[1])["payload"] == rows[0]["payload"]
+    assert run("artifacts", "get", out, 2)[0] == 1
+    assert run("artifacts", "get", out, 2, "--store", store)[1] == run("artifacts", "get", tmp_path / "rows.json", 2)[1]
 
 
 def test_a_reference_is_never_followed_as_a_path(tmp_path: Path) -> None:
@@ -390,8 +427,7 @@ def test_artifacts_survive_a_conversion(file: str, format: str, tmp_path: Path) 
     assert run("convert", FIXTURES / file, "--to", format, "-o", tmp_path / "out")[0] == 0
     want = run("artifacts", "list", FIXTURES / file)[1]
     assert run("artifacts", "list", tmp_path / "out")[:2] == (0, want)
-    for line in want.splitlines():
-        id = line[1:].split(" ")[0]
+    for id in [printed[1:].split(" ")[0] for printed in want.splitlines()]:
         assert run("artifacts", "get", tmp_path / "out", id)[:2] == run("artifacts", "get", FIXTURES / file, id)[:2]
 
 
