@@ -1,49 +1,224 @@
-"""``spanport convert``."""
+"""``spanport convert``: a thin skin over `spanport.converters.convert`."""
 
 from __future__ import annotations
 
 import io
+import json
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
 from ..converters import registry
-from ..converters.errors import Report
+from ..converters.convert import Stage, convert
+from ..converters.errors import NeedsFolder, Report, UsageError
 from ..exporters.file import replacing
-from .common import Account, from_format, items, runs, say, strict, usage
+from .common import Account, Batch, Input, Inputs, NotARun, Resume, batch, from_format, open_source, resume, runs, say, usage
+
+FATES = ("dropped", "carried", "derived", "mapped")
 
 
-@click.command("convert")
+@dataclass(frozen=True)
+class Plan:
+    """What is done with each input. ``into``: a folder for one output an input; ``file``: the one output; neither: standard output."""
+
+    to: str
+    from_: str | None
+    carry: bool
+    account: bool
+    content: str
+    redact: tuple[str, ...] | None
+    file: str | None
+    into: str | None
+
+
+def _stages(plan: Plan) -> list[Stage]:
+    found: list[Stage] = []
+    if plan.content != "full":
+        from ..converters.stages.content import content
+
+        found.append(partial(content, level=plan.content))  # type: ignore[arg-type]
+    if plan.redact is not None:
+        from ..converters.stages.redact import redact
+
+        found.append(partial(redact, more=plan.redact))
+    return found
+
+
+def _work(plan: Plan, one: Input, report: Report) -> tuple[str | None, bytes]:
+    """Convert one input; (where it was written, or None and the bytes)."""
+    source = open_source(one)
+    report.input = source.name
+    if one.found and not [f for f, _ in registry.candidates(registry.probe(source)) if plan.from_ in (None, f.name)]:
+        raise NotARun(source.name)
+    target = registry.get(plan.to)
+
+    def run(out: Any, folder: Path | None = None) -> None:
+        convert(
+            open_source(one) if folder is not None and one.name != "-" else source,
+            out,
+            to=plan.to,
+            from_=plan.from_,
+            carry=plan.carry,
+            report=report,
+            stages=_stages(plan),
+            folder=folder,
+            account=plan.account,
+        )
+
+    if plan.file is None and plan.into is None:
+        held = io.BytesIO()
+        if plan.carry or plan.account:
+            run(held)
+        else:
+            run(sys.stdout.buffer)
+        return None, held.getvalue()
+    if plan.into is not None:
+        path = Path(plan.into) / one.output(target.suffix)
+    else:
+        assert plan.file is not None
+        path = Path(plan.file)
+    folder = path.with_name(path.name[: -len(target.suffix)]) if plan.into is not None else path
+    if plan.into is None and path.is_dir():
+        run(io.BytesIO(), folder)
+        return str(folder), b""
+    try:
+        with replacing(path) as file:
+            run(file)
+    except NeedsFolder:
+        if folder.exists() and not folder.is_dir():
+            raise
+        run(io.BytesIO(), folder)
+        return str(folder), b""
+    return str(path), b""
+
+
+@click.command(
+    "convert",
+    epilog="""\b
+Examples:
+  spanport convert RUN --to otlp-json -o run.otlp.jsonl
+  spanport convert RUN --to runartifacts -o - --no-carry
+  spanport convert runs/ --to spanport -o converted/ --report
+  spanport convert RUN --to atif -o t.json --fail-on-loss --report-json loss.json
+""",
+)
 @runs
 @from_format
-@strict
+@batch
+@resume
 @click.option("--to", metavar="FORMAT", required=True, help="The format to write (spanport formats lists them).")
 @click.option(
-    "-o", "--output", metavar="OUT", help="A file, a folder for several inputs, or - for standard output (the default for one input)."
+    "-o", "--output", metavar="OUT", help="A file; a folder (for several inputs, or a target of several files); - for standard output."
 )
-@click.option("--carry/--no-carry", default=True, help="Keep what the target can't say in its open field.")
-def command(runs: tuple[str, ...], from_: str | None, strict: bool, to: str, output: str | None, carry: bool) -> None:
-    """Write runs in another format."""
-    account = Account()
-    with usage():
+@click.option(
+    "--carry/--no-carry", default=True, help="Keep what the target can't say in its open field, so that nothing is lost on the way back."
+)
+@click.option("--report", is_flag=True, help="Tell by field what was mapped, carried, derived and dropped, and why.")
+@click.option("--report-json", metavar="FILE", help="The same as JSON, one object an input.")
+@click.option("--fail-on-loss", is_flag=True, help="Exit status 4 when something is dropped.")
+@click.option(
+    "--content", type=click.Choice(["full", "metadata", "none"]), default="full", help="How much of messages and results is written (full)."
+)
+@click.option("--redact", metavar="REGEX", multiple=True, help="Take out what matches, and the built-in list of secrets.")
+@click.option("--redact-secrets", is_flag=True, help="Take out the built-in list of secrets alone.")
+def command(
+    runs: tuple[str, ...],
+    from_: str | None,
+    batch: Batch,
+    resume: bool,
+    to: str,
+    output: str | None,
+    carry: bool,
+    report: bool,
+    report_json: str | None,
+    fail_on_loss: bool,
+    content: str,
+    redact: tuple[str, ...],
+    redact_secrets: bool,
+) -> None:
+    """Write runs in another format. Without -o, one input goes to standard output.
+
+    What the target can't say is carried in its open field (--no-carry leaves it out); converting back gives the same record.
+    """
+    account = Account(batch)
+    with usage(), account:
         target = registry.get(to)
-        if len(runs) > 1 and (output is None or output == "-"):
-            raise click.UsageError("several inputs need -o FOLDER")
-        options = registry.WriteOptions(carry=carry)
-        for run in runs:
-            report = Report(strict=strict)
-            with account.input(report):
-                if output is None or output == "-":
-                    held = io.BytesIO()
-                    target.write(items(run, report, from_), held, report, options)
-                    sys.stdout.buffer.write(held.getbuffer())
-                    sys.stdout.buffer.flush()
-                else:
-                    path = Path(output)
-                    if len(runs) > 1 or path.is_dir():
-                        path = path / (Path(run).stem + target.suffix)
-                    with replacing(path) as file:
-                        target.write(items(run, report, from_), file, report, options)
-                    say(f"wrote {path}")
+        if target.writer is None:
+            raise UsageError(f"{to} is read only")
+        inputs = Inputs(runs, from_)
+        several = _several(inputs)
+        to_folder = output not in (None, "-") and (
+            several or str(output).endswith("/") or (Path(str(output)).is_dir() and not _one_folder(inputs))
+        )
+        if several and not to_folder:
+            raise UsageError("several inputs need -o FOLDER")
+        if resume and not to_folder:
+            raise UsageError("--resume needs -o FOLDER")
+        plan = Plan(
+            to=to,
+            from_=from_,
+            carry=carry,
+            account=report or report_json is not None or fail_on_loss,
+            content=content,
+            redact=redact if redact or redact_secrets else None,
+            file=None if to_folder or output in (None, "-") else output,
+            into=output if to_folder else None,
+        )
+        done: list[tuple[str, Report]] = []
+        for outcome in account.each(partial(_work, plan), inputs, resume=_resume(plan) if resume else None):
+            assert outcome.result is not None
+            where, data = outcome.result
+            if where is None:
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
+            else:
+                say(f"wrote {where}")
+            if plan.account:
+                account.forbidden |= fail_on_loss and any(x.fate == "dropped" for x in outcome.report.losses.values())
+                if report:
+                    for line in lines(outcome.report, str(outcome.input)):
+                        say(line)
+                done.append((str(outcome.input), outcome.report))
+        if report_json is not None:
+            with replacing(Path(report_json)) as file:
+                for name, one in done:
+                    file.write(msgspec.json.encode({"input": name, "to": to, **as_dict(one)}) + b"\n")
     sys.exit(account.status())
+
+
+def _several(inputs: Inputs) -> bool:
+    return sum(1 for _, _ in zip(range(2), inputs, strict=False)) > 1
+
+
+def _one_folder(inputs: Inputs) -> bool:
+    """Whether the one input is a folder: then a folder as the output is that of its record."""
+    one = next(iter(inputs), None)
+    return one is not None and (one.folder or Path(one.name).is_dir())
+
+
+def _resume(plan: Plan) -> Resume:
+    assert plan.into is not None
+    folder = Path(plan.into)
+    settings = json.dumps([plan.to, plan.from_, plan.carry, plan.content, plan.redact])
+    return Resume(folder / ".spanport-done", settings, folder, registry.get(plan.to).suffix)
+
+
+def as_dict(report: Report) -> dict[str, Any]:
+    """A loss report: how many values met which fate, and the fields."""
+    found = sorted(report.losses.values(), key=lambda x: (FATES.index(x.fate), -x.count, x.field))
+    totals = {fate: sum(x.count for x in found if x.fate == fate) for fate in FATES}
+    return {"totals": totals, "fields": [msgspec.to_builtins(x) for x in found]}
+
+
+def lines(report: Report, name: str) -> Iterator[str]:
+    """A loss report as text."""
+    found = as_dict(report)
+    yield f"{name}: " + ", ".join(f"{n:,} {fate}" for fate, n in found["totals"].items() if n)
+    for x in found["fields"]:
+        yield f"  {x['fate']:8} {x['count']:>8,}  {x['field']}" + (f"  ({x['reason']})" if x.get("reason") else "")
