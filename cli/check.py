@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Iterator
@@ -18,16 +17,6 @@ from . import output
 from .common import Account, Batch, Input, Inputs, NotARun, batch, from_format, items, open_source, runs, usage
 
 
-class _Nowhere(io.RawIOBase):
-    """Takes what a writer writes, for what the writer says about it."""
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: object) -> int:
-        return len(data)  # type: ignore[arg-type]
-
-
 def _work(from_: str | None, to: str | None, carry: bool, one: Input, report: Report) -> Checked:
     found = Checked(input=str(one))
     source = open_source(one)
@@ -37,13 +26,13 @@ def _work(from_: str | None, to: str | None, carry: bool, one: Input, report: Re
     found.format = from_ or (fits[0][0].name if fits else "")
     found.why = fits[0][1].why if fits else ""
     watched = watch(items(source, report, from_), found)
-    if to is None:
-        for _ in watched:
-            pass
-    else:
-        told = Report(input=str(one))
+    for _ in watched:
+        pass
+    if to is not None:
+        from ..converters.convert import losses
+
+        told = losses(open_source(one), to, from_=from_, carry=carry)
         found.target = to
-        registry.get(to).write(watched, _Nowhere(), told, registry.WriteOptions(carry=carry))  # type: ignore[arg-type]
         found.losses = sorted(told.losses.values(), key=lambda x: (x.fate, -x.count, x.field))
     conclude(report, found)
     return found
