@@ -60,6 +60,8 @@ EVENTS: Final = (
     "summary_started",
     "run_finished",
 )
+NO_START: Final = "agentcompass.start_event_lost"
+"""Attribute of a span whose start is that of the first event that tells of it, since its own start event is not there (fixture: glued-lines)."""
 MAX_EVENTS: Final = 10_000
 """Span events kept on one span; what a stream repeats beyond that is counted as lost."""
 
@@ -99,13 +101,14 @@ def attempt_id(trace: str, task: str, number: int) -> str:
 
 
 class _Phase:
-    __slots__ = ("clock", "error", "events", "key", "last", "name", "retry", "source", "start", "status")
+    __slots__ = ("error", "events", "key", "last", "name", "retry", "source", "start", "status", "word")
 
     def __init__(self, name: str, key: str, start: int, retry: int, source: dict[str, Raw]) -> None:
         self.name, self.key, self.start, self.last, self.retry, self.source = name, key, start, start, retry, source
         self.events: list[Event] = []
         self.status: Status = "unset"
         self.error: Error | None = None
+        self.word: str | None = None
 
 
 class _Open:
@@ -215,7 +218,7 @@ class Progress:
             return
         if odd:
             self.report.note("odd-field", f"unexpected {', '.join(sorted(odd)[:5])} kept in source", "info", line=number)
-        self._take(event, odd, number, out)
+        self._take(event, {f"line.{name}": raw for name, raw in odd.items()}, number, out)
 
     # ------------------------------------------------------------------------------------------------------ events
     def _take(self, e: Line, odd: dict[str, Raw], number: int, out: list[Item]) -> None:
@@ -358,6 +361,7 @@ class Progress:
             nth = owner.seen[name] = owner.seen.get(name, 0) + 1
             source = {k: v.copy() for k, v in {**payload, **odd}.items()} if payload or odd else {}
             phase = owner.phase = _Phase(name, f"{name}#{nth}", time, owner.retry, source)
+            phase.word = e.status
         if e.status is not None:
             phase.status = "error" if e.status in ("error", "failed") else phase.status
             if phase.status == "error":
@@ -371,6 +375,8 @@ class Progress:
         end = max(time if time is not None else phase.last, phase.start)
         owner.child = max(owner.child, end)
         attributes: dict[str, Value] = {}
+        if phase.word is not None:
+            attributes["agentcompass.status"] = phase.word
         if phase.name == "plan" and time is not None:
             # The limiter is taken after the plan is resolved: from then on the attempt waits for a free slot.
             resolved = [x.time for x in phase.events if x.name == "execution_plan_resolved" and x.time is not None]
@@ -416,6 +422,8 @@ class Progress:
         attributes: dict[str, Value] = {}
         if one.retries:
             attributes["agentcompass.retries"] = one.retries
+        if not one.started:
+            attributes[NO_START] = True
         out.append(
             Attempt(
                 id=one.id,
@@ -469,6 +477,8 @@ class Progress:
                 error = Error(type=severity or status)
         if task.total is not None:
             attributes["agentcompass.total_tasks"] = task.total
+        if not task.started:
+            attributes[NO_START] = True
         end = max(time if e is not None and time is not None else max(task.last, task.child), task.start)
         run.span.child = max(run.span.child, end)
         out.append(
@@ -516,6 +526,8 @@ class Progress:
         ):
             if value is not None:
                 attributes[f"agentcompass.{key}"] = value
+        if not span.started:
+            attributes[NO_START] = True
         if run.analysis:
             attributes["agentcompass.reanalysis"] = True
         end = time if e is not None and time is not None else max(span.last, span.child)
