@@ -132,6 +132,21 @@ def test_threads_of_one_stream() -> None:
     assert report.lost == 0
 
 
+def test_threads_that_are_mixed_in_a_stream() -> None:
+    sent = [
+        ("turn_start", {"thread_id": "A", "turn": 1}),
+        ("tool_call", {"id": "a1", "name": "f", "arguments": {}}),
+        ("turn_start", {"thread_id": "B", "turn": 1}),
+        ("tool_call", {"id": "b1", "name": "g", "arguments": {}}),
+        ("artifact", {"id": 1, "thread_id": "A", "turn": 1, "type": "chart", "payload": 1, "tool_call_id": "a1"}),
+        ("tool_result", {"id": "b1", "content": "of b"}),
+        ("tool_result", {"id": "a1", "content": "of a"}),
+    ]
+    a, b = read("".join(f"event: {n}\ndata: {json.dumps(d)}\n\n" for n, d in sent).encode())
+    assert [(c.call_id, c.name, bytes(c.result), [x.id for x in c.artifacts]) for c in of(a, ToolCall)] == [("a1", "f", b'"of a"', ["1"])]
+    assert [(c.call_id, c.name, bytes(c.result), [x.id for x in c.artifacts]) for c in of(b, ToolCall)] == [("b1", "g", b'"of b"', [])]
+
+
 # ---------------------------------------------------------------------------------------------------- neighbours
 def test_adk() -> None:
     trace = one(FIXTURES / "neighbours" / "adk_events.json")

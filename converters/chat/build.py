@@ -375,6 +375,11 @@ class Conversation:
         self._see(artifact.created)
         (self._turn.artifacts if self._turn is not None else self._loose).append(artifact)
 
+    def waits(self, call_id: str | None) -> bool:
+        """Whether a call of that id has no answer yet."""
+        asked = self._asking.calls if self._asking is not None else []
+        return any(c.id == call_id for c in [*asked, *(o.call for o in self._open)])
+
     def flush(self) -> Iterator[AnySpan]:
         """The request that is held, when something else follows."""
         yield from self._give(self._ask())

@@ -279,8 +279,9 @@ def _stream(source: Source, report: Report) -> Iterator[Item]:
         if "role" not in f and name == "message" and any(True for _ in foreign.a2a_items(given)):
             a2a.append(given)
             continue
-        thread = word(f["thread_id"]) if "thread_id" in f else current
-        current = thread
+        thread = word(f["thread_id"]) if "thread_id" in f else _thread(talks, current, name, f)
+        if name != "artifact":  # tells of its own thread, and not of whose events follow
+            current = thread
         talk = talks.get(thread)
         if talk is None:
             header = header_of(FAMILY, "chat", thread, [given])
@@ -293,6 +294,15 @@ def _stream(source: Source, report: Report) -> Iterator[Item]:
         yield from _a2a(a2a, report)
     elif not talks:
         raise ReadError(_NOTHING, input=source.name)
+
+
+def _thread(talks: dict[str | None, Conversation], current: str | None, name: str, f: dict[str, Raw]) -> str | None:
+    """The thread of an event that names none: that of the call it answers, else the one before."""
+    if name == "tool_result" and len(talks) > 1:
+        call = word(f.get("tool_call_id", f.get("id", ABSENT)))
+        if current not in talks or not talks[current].waits(call):
+            return next((t for t, talk in talks.items() if talk.waits(call)), current)
+    return current
 
 
 def _event(talk: Conversation, name: str, given: Raw, f: dict[str, Raw], sent: Sent, report: Report) -> Iterator[Item]:
