@@ -19,6 +19,7 @@ from . import output
 COMMANDS = {
     "show": "A run as a tree with a waterfall.",
     "export": "Send runs to a tracing backend, or to an OTLP file.",
+    "resend": "Send what exports could not deliver.",
     "convert": "Write runs in another format.",
     "check": "Is it readable, what is odd about it, what would be lost.",
     "stats": "Tokens, times, errors, tools and models.",

@@ -5,10 +5,11 @@ items → stages (given by the caller) → flat spans dressed by the profile →
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..converters.conventions import flatten
 from ..converters.conventions.flat import FlatSpan, Profile
@@ -38,6 +39,46 @@ class Plan:
     max_attributes: int | None = None
     at_once: bool = False
     unique_span_ids: bool = False
+    census: Counter[str] | None = None
+    """Bytes of content by attribute, counted where somebody asks (``--dry-run``)."""
+    old: int | None = None
+    """Spans that start before this (ns) make `Encoder` say so once, before any of them is sent."""
+
+
+CONTENT: Final = (
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.system_instructions",
+    "gen_ai.tool.definitions",
+    "gen_ai.tool.call.arguments",
+    "gen_ai.tool.call.result",
+    "gen_ai.evaluation.explanation",
+    "gen_ai.tool.description",
+    "input.value",
+    "output.value",
+    "spanport.artifact.payload",
+    "spanport.messages",
+    "spanport.source",
+    "spanport.task.expected",
+    "spanport.tool.reasoning",
+    "langfuse.observation.input",
+    "langfuse.observation.output",
+    "langfuse.trace.input",
+    "langfuse.trace.output",
+    "mlflow.spanInputs",
+    "mlflow.spanOutputs",
+)
+"""Attributes that hold content (see `stages.content`)."""
+
+
+def take_census(flat: FlatSpan, census: Counter[str]) -> None:
+    """Add the bytes of content that ``flat`` holds, by attribute."""
+    for attributes in (flat.attributes, *(e.attributes for e in flat.events)):
+        for key, value in attributes:
+            if key in CONTENT and isinstance(value, str | bytes):
+                census[key] += len(value)
+    if flat.message:
+        census["status message"] += len(flat.message)
 
 
 def codec_for(protocol: str) -> Codec:
@@ -45,15 +86,15 @@ def codec_for(protocol: str) -> Codec:
     return JSON if protocol == "http/json" else PROTOBUF
 
 
-def open_channel(to: Destination) -> Channel:
+def open_channel(to: Destination, stop: Stop) -> Channel:
     """The channel of a destination; its library is imported here."""
     if to.protocol == "grpc":
         from .otlp.grpc import GrpcChannel
 
-        return GrpcChannel(to)
+        return GrpcChannel(to, lambda: stop.over)
     from .otlp.http import HttpChannel
 
-    return HttpChannel(to)
+    return HttpChannel(to, lambda: stop.over)
 
 
 @lru_cache(maxsize=1)
@@ -67,37 +108,40 @@ def envelope(header: TraceHeader, profile: Profile) -> Envelope:
 
 
 class Encoder:
-    """Items as pieces: one encoded span each, with its parent's id. Counts what is read and what had to be changed."""
+    """Items as pieces: one encoded span each. Counts what is read and what had to be changed."""
 
-    def __init__(self, codec: Codec, plan: Plan, account: Account) -> None:
+    def __init__(self, codec: Codec, plan: Plan, account: Account, say_old: Callable[[], None] = lambda: None) -> None:
+        self._say_old, self._old = say_old, False
         self._codec, self._plan, self.account = codec, plan, account
         self._envelopes: dict[str, Envelope] = {}
         self._seen: dict[str, set[str]] = {}
         self._ids: dict[str, str] = {}
-        self.bytes_by_attribute: dict[str, int] = {}
 
-    def pieces(self, items: Iterable[Item]) -> Iterator[tuple[Piece, str | None]]:
-        """Each span once: a second one with the same id in the same trace is left out and counted."""
+    def encode(self, item: Item) -> tuple[Piece, str | None] | None:
+        """The span ``item`` encoded, with its parent's id; None for a header, and for a second span with the same id in the same trace,
+        which is left out and counted."""
         account, plan = self.account, self._plan
-        for item in items:
-            if isinstance(item, TraceHeader):
-                if item.id not in self._envelopes:
-                    self._envelopes[item.id] = envelope(item, plan.profile)
-                    account.traces += 1
-                continue
-            account.read += 1
-            seen = self._seen.setdefault(item.trace_id, set())
-            if item.id in seen:
-                account.left_out["twice"] += 1
-                continue
-            seen.add(item.id)
-            if plan.unique_span_ids and self._ids.setdefault(item.id, item.trace_id) != item.trace_id:
-                account.warnings["span ids that occur in two traces: this backend keeps only the first"] += 1
-            flat = self.dress(flatten(item, plan.profile))
-            if item.start is not None:
-                account.first = flat.start if account.first is None else min(account.first, flat.start)
-                account.last = flat.end if account.last is None else max(account.last, flat.end)
-            yield self.piece(self._envelopes[item.trace_id], flat), flat.parent_id
+        if isinstance(item, TraceHeader):
+            if item.id not in self._envelopes:
+                self._envelopes[item.id] = envelope(item, plan.profile)
+                account.traces += 1
+            return None
+        account.read += 1
+        seen = self._seen.setdefault(item.trace_id, set())
+        if item.id in seen:
+            account.left_out["twice"] += 1
+            return None
+        seen.add(item.id)
+        if plan.unique_span_ids and self._ids.setdefault(item.id, item.trace_id) != item.trace_id:
+            account.warnings["span ids that occur in two traces: this backend keeps only the first"] += 1
+        flat = self.dress(flatten(item, plan.profile))
+        if item.start is not None:
+            account.first = flat.start if account.first is None else min(account.first, flat.start)
+            account.last = flat.end if account.last is None else max(account.last, flat.end)
+            if plan.old is not None and flat.start < plan.old and not self._old:
+                self._old = True
+                self._say_old()
+        return self.piece(self._envelopes[item.trace_id], flat), flat.parent_id
 
     def dress(self, flat: FlatSpan) -> FlatSpan:
         """Safe values within the limits."""
@@ -107,6 +151,8 @@ class Encoder:
             cut = limit(flat, plan.max_attribute_bytes, plan.max_attributes)
             account.cut += cut is not flat
             flat = cut
+        if plan.census is not None:
+            take_census(flat, plan.census)
         return flat
 
     def piece(self, around: Envelope, flat: FlatSpan) -> Piece:
@@ -121,7 +167,7 @@ class Encoder:
 
 
 def send(
-    items: Iterable[Item],
+    items: Iterable[Item | None],
     to: Destination,
     plan: Plan | None = None,
     *,
@@ -131,39 +177,49 @@ def send(
     keep: Keep | None = None,
     ledger: Ledger | None = None,
     force: bool = False,
+    delivered: Callable[[list[Piece]], None] | None = None,
     say: Callable[[str], None] | None = None,
+    say_old: Callable[[], None] = lambda: None,
     channel: Channel | None = None,
+    codec: Codec | None = None,
 ) -> Account:
-    """Send ``items`` to ``to``; the account holds every span that was read. ``keep`` takes what could not be delivered, ``ledger`` knows what was
-    delivered before, ``stop`` ends it early: then what is read and not sent goes to ``keep``. Nothing raises but a reader."""
+    """Send ``items`` to ``to``; the account holds every span that was read. A None among them means that nothing comes for the moment: then
+    what is held goes. ``keep`` takes what could not be delivered, ``ledger`` knows what was delivered before, ``delivered`` is told of
+    requests that were accepted whole, ``stop`` ends it early: then what is read and not sent goes to ``keep``. Only a reader raises."""
     plan, account, stop = plan or Plan(), account if account is not None else Account(), stop if stop is not None else Stop()
-    codec = codec_for(to.protocol)
-    own = channel is None
-    channel = channel or open_channel(to)
-    delivered = None if ledger is None else lambda pieces: ledger.mark(to.name, pieces, account)
-    sender = Sender(
-        channel, codec, account, retry=retry, limits=plan.limits, stop=stop, keep=keep, say=say, delivered=delivered
-    )
-    encoder = Encoder(codec, plan, account)
+    codec = codec or codec_for(to.protocol)
+    channel = channel or open_channel(to, stop)
+
+    def accepted(pieces: list[Piece]) -> None:
+        if ledger is not None:
+            ledger.mark(to.name, pieces, account)
+        if delivered is not None:
+            delivered(pieces)
+
+    sender = Sender(channel, codec, account, retry=retry, limits=plan.limits, stop=stop, keep=keep, say=say, delivered=accepted)
+    encoder = Encoder(codec, plan, account, say_old)
     batcher = Batcher(codec, plan.limits, plan.at_once)
 
-    def deliver(pieces: list[Piece]) -> None:
-        if ledger is None:
-            sender.deliver(pieces)
-            return
-        left, why = ledger.deliver(to.name, pieces, account, sender.deliver, force=force, stop=stop)
-        if left:
-            sender.fail(left, why)
+    def deliver(requests: Iterable[list[Piece]]) -> None:
+        for pieces in requests:
+            if ledger is None:
+                sender.deliver(pieces)
+                continue
+            left, why = ledger.deliver(to.name, pieces, account, sender.deliver, force=force, stop=stop)
+            if left:
+                sender.fail(left, why)
 
     try:
-        for piece, parent in encoder.pieces(items):
-            for request in batcher.add(piece, parent):
-                deliver(request)
-        for request in batcher.flush():
-            deliver(request)
+        try:
+            for item in items:
+                if item is None:
+                    deliver(batcher.flush())
+                elif (made := encoder.encode(item)) is not None:
+                    deliver(batcher.add(*made))
+        finally:  # what was read is sent, or kept, also when reading ends badly
+            deliver(batcher.flush())
     finally:
-        if own:
-            channel.close()
+        channel.close()
     return account
 
 

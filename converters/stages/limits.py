@@ -51,9 +51,12 @@ def shorten(span: FlatSpan, size: int) -> FlatSpan:
     """``span`` with its values cut so that they take about ``size`` bytes together: the large ones are cut, small ones stay. Events
     beyond what fits are left out, the last first, and counted in the mark."""
     sizes = sorted(
-        [_size(v) for _, v in span.attributes] + [_size(v) for e in span.events for _, v in e.attributes] + [len(span.message)], reverse=True
+        [_size(v) for _, v in span.attributes] + [_size(v) for e in span.events for _, v in e.attributes] + [len(span.message)],
+        reverse=True,
     )
-    overhead = sum(len(k) + 12 for k, _ in span.attributes) + sum(40 + len(e.name) + sum(len(k) + 12 for k, _ in e.attributes) for e in span.events)
+    overhead = sum(len(k) + 12 for k, _ in span.attributes) + sum(
+        40 + len(e.name) + sum(len(k) + 12 for k, _ in e.attributes) for e in span.events
+    )
     room = max(size - overhead, 64)
     cap = room
     total = sum(sizes)

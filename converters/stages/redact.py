@@ -53,10 +53,48 @@ _PATTERNS: Final = (
 # expression of the alternatives takes several times as long.
 _WORDS: Final = tuple(
     w.encode()
-    for w in (
-        "secret|passw|passphr|authoriz|cookie|bearer|basic|pikey|pi_key|pi-key|s_key|s-key|ckey|token|credential|startup|private|sk-|sk_|pk_|pk-|rk_|"
-        "ghp_|gho_|ghu_|ghs_|ghr_|github_|glpat|akia|asia|aiza|ya29.|xox|hf_|npm_|pypi-|xai-|r8_|eyj"
-    ).split("|")
+    for w in [
+        "secret",
+        "passw",
+        "passphr",
+        "authoriz",
+        "cookie",
+        "bearer",
+        "basic",
+        "pikey",
+        "pi_key",
+        "pi-key",
+        "s_key",
+        "s-key",
+        "ckey",
+        "token",
+        "credential",
+        "startup",
+        "private",
+        "sk-",
+        "sk_",
+        "pk_",
+        "pk-",
+        "rk_",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_",
+        "glpat",
+        "akia",
+        "asia",
+        "aiza",
+        "ya29.",
+        "xox",
+        "hf_",
+        "npm_",
+        "pypi-",
+        "xai-",
+        "r8_",
+        "eyj",
+    ]
 )
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?|[\[\]{}]', re.DOTALL)
 
@@ -141,7 +179,9 @@ class Redactor:
                 if token.group(1) is not None:  # the name of a member
                     name = token.group()[1 : -1 - len(token.group(1))].decode("utf-8", "replace")
                     plain = re.sub(r"[-_ ]", "", name.lower())
-                    secret = self._builtin and (_NAMES.fullmatch(plain) is not None or _NAMES.fullmatch(name.lower().replace("_", "")) is not None)
+                    secret = self._builtin and (
+                        _NAMES.fullmatch(plain) is not None or _NAMES.fullmatch(name.lower().replace("_", "")) is not None
+                    )
                     at = data[token.end() : token.end() + 24].lstrip()[:1]
                     # An object goes whole only where that is meant: ``"password": {"type": "string"}`` is a schema.
                     whole = secret and (at == b"[" or plain.rpartition(".")[2] in _WHOLE)

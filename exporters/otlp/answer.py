@@ -107,7 +107,9 @@ def of_http(status: int, headers: Any, body: bytes, url: str, spans: int) -> Ans
         if not body:
             return Answer("accepted")
         if _html(kind, body):
-            return Answer("stop", f"{url} answered {status} with a web page, not as OTLP does: is this the right URL, and are the credentials right?")
+            return Answer(
+                "stop", f"{url} answered {status} with a web page, not as OTLP does: is this the right URL, and are the credentials right?"
+            )
         found = _response(kind, body)
         if found is None:
             return Answer("stop", f"{url} answered {status} with something that is no OTLP answer: {shown}")
@@ -131,5 +133,7 @@ def of_partial(rejected: int, message: str, spans: int) -> Answer:
     rejected = min(max(rejected, 0), spans)
     message = excerpt(message.encode("utf-8", "replace"))
     if rejected:
-        return Answer("accepted", f"{rejected} of {spans} spans were rejected by the server: {message or 'no reason given'}", rejected=rejected)
+        return Answer(
+            "accepted", f"{rejected} of {spans} spans were rejected by the server: {message or 'no reason given'}", rejected=rejected
+        )
     return Answer("accepted", warning=message)

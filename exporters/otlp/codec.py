@@ -115,7 +115,15 @@ def json_group(envelope: Envelope, spans: Sequence[bytes]) -> bytes:
     scope = _encode({"name": envelope.scope, "version": envelope.version or scope_version()})
     tail = b',"schemaUrl":' + _encode(envelope.schema_url) if envelope.schema_url else b""
     return (
-        b'{"resource":{"attributes":' + resource + b'},"scopeSpans":[{"scope":' + scope + b',"spans":[' + b",".join(spans) + b"]" + tail + b"}]}"
+        b'{"resource":{"attributes":'
+        + resource
+        + b'},"scopeSpans":[{"scope":'
+        + scope
+        + b',"spans":['
+        + b",".join(spans)
+        + b"]"
+        + tail
+        + b"}]}"
     )
 
 

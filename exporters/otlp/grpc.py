@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -45,10 +46,10 @@ _NO_HOST = ("name or service not known", "domain name not found", "name resoluti
 
 
 class GrpcChannel:
-    """One destination over gRPC. `send` makes one request."""
+    """One destination over gRPC. `send` makes one request; when ``over`` turns true it is given up."""
 
-    def __init__(self, to: Destination) -> None:
-        self.to = to
+    def __init__(self, to: Destination, over: Callable[[], bool] = lambda: False) -> None:
+        self.to, self._over = to, over
         self._timeout = request_timeout(to.timeout)
         metadata = {**environment_headers(), **to.headers}
         self._metadata = tuple((k.lower(), v) for k, v in metadata.items())
@@ -70,10 +71,17 @@ class GrpcChannel:
         """One request with ``body``, which holds ``spans`` spans."""
         try:
             reply = self._call.future(body, timeout=self._timeout, metadata=self._metadata)
-            answer: bytes = reply.result()
+            while True:  # in steps, so that a signal is seen
+                try:
+                    answer: bytes = reply.result(timeout=0.2)
+                    break
+                except grpc.FutureTimeoutError:
+                    if self._over():
+                        reply.cancel()
+                        return Answer("retry", f"{self.to.name}: given up", ambiguous=True)
         except grpc.RpcError as error:
             return of_status(error, self.to.name)
-        except (grpc.FutureCancelledError, grpc.FutureTimeoutError, ValueError) as error:
+        except (grpc.FutureCancelledError, ValueError) as error:
             return Answer("failed", f"{self.to.name}: {error}")
         try:
             partial = ExportTraceServiceResponse.FromString(answer).partial_success
@@ -112,7 +120,9 @@ def of_status(error: Any, url: str) -> Answer:
             return Answer("stop", f"{url} does not speak gRPC: {shown}; try --protocol http/protobuf", unreachable=True)
         if any(w in low for w in _NO_HOST) and "temporary" not in low and "timeout" not in low:
             return Answer("stop", f"{url}: no such host ({shown})", unreachable=True)
-        return Answer("retry", said, retry_after=retry_info(error.trailing_metadata() or ()), ambiguous="connect" not in low, unreachable=True)
+        return Answer(
+            "retry", said, retry_after=retry_info(error.trailing_metadata() or ()), ambiguous="connect" not in low, unreachable=True
+        )
     verdict = _VERDICTS.get(code, "failed")
     if verdict == "stop":
         return Answer("stop", f"{said}; {_HINTS[code]}")

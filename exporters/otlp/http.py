@@ -8,9 +8,11 @@ happen. What the answer means is said in `answer`, retries are made in `sender`.
 from __future__ import annotations
 
 import io
+import re
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,6 +28,8 @@ from .settings import Destination, request_timeout
 MAX_BODY: Final = 64 << 10
 """Bytes of an answer that are read; the rest is cut off."""
 _ATTEMPT = "spanport-attempt"
+_OBJECT: Final = re.compile(r"^(?:<[^>]*>|HTTPS?Connection(?:Pool)?\([^)]*\)): |\[Errno -?\d+\] ")
+"""What urllib3 puts before a reason."""
 
 
 @dataclass
@@ -43,8 +47,9 @@ class OneRequest(requests.Session):
     """What the official exporter takes for its session. `body` and `content_type` are sent in place of what the exporter gives; `reply` is what
     came back."""
 
-    def __init__(self, content_type: str, compression: str, inner: requests.Session | None = None) -> None:
+    def __init__(self, content_type: str, compression: str, inner: requests.Session | None, over: Callable[[], bool]) -> None:
         super().__init__()
+        self._over = over
         self.content_type, self.compression = content_type, compression
         self.body = b""
         self.reply = _Reply(error=RuntimeError("no request was made"))
@@ -67,7 +72,7 @@ class OneRequest(requests.Session):
         verify = given["verify"] if given.get("verify") is not None else self.verify
         cert = given.get("cert") or self.cert
         self.sent_to = url if isinstance(url, str) else url.decode()
-        self.reply = self._within(float(timeout), dict(headers=dict(headers), data=body, verify=verify, cert=cert))
+        self.reply = self._within(float(timeout), {"headers": dict(headers), "data": body, "verify": verify, "cert": cert})
         done = requests.Response()
         done.status_code = 200  # the exporter's own retries are not wanted, whatever came back
         done.raw = io.BytesIO()
@@ -75,7 +80,7 @@ class OneRequest(requests.Session):
 
     def _within(self, seconds: float, given: dict[str, Any]) -> _Reply:
         """The reply, or a Timeout after ``seconds`` of wall-clock time, whatever the server does meanwhile."""
-        found = _Reply(error=requests.Timeout(f"no answer within {seconds:g} s"))
+        found = _Reply(error=requests.Timeout(f"no answer within {seconds:.3g} s"))
         over = threading.Event()
         until = time.monotonic() + seconds
 
@@ -88,7 +93,11 @@ class OneRequest(requests.Session):
 
         thread = threading.Thread(target=attempt, name=_ATTEMPT, daemon=True)
         thread.start()
-        if not over.wait(seconds):
+        while not over.wait(min(max(until - time.monotonic(), 0.0), 0.2)):
+            if time.monotonic() < until and not self._over():
+                continue
+            if self._over():
+                found = _Reply(error=requests.Timeout("given up"))
             over.set()
             if self._own:  # its connection is in use by a request that is given up
                 self._inner = requests.Session()
@@ -110,6 +119,8 @@ def _ask(session: requests.Session, url: str, until: float, seconds: float, give
             stated = response.headers.get("Content-Length", "")
             reply.cut = stated.isdigit() and len(held) < min(int(stated), MAX_BODY) and "Content-Encoding" not in response.headers
             return reply
+    except requests.ReadTimeout:
+        return _Reply(error=requests.Timeout(f"no answer within {seconds:.3g} s"))
     except Exception as error:  # whatever requests, urllib3 or a proxy's support raise is an answer too
         return _Reply(error=error)
 
@@ -123,12 +134,12 @@ def compressed(body: bytes, how: str) -> bytes:
 
 
 class HttpChannel:
-    """One destination over HTTP. `send` makes one request."""
+    """One destination over HTTP. `send` makes one request; when ``over`` turns true it is given up."""
 
-    def __init__(self, to: Destination) -> None:
+    def __init__(self, to: Destination, over: Callable[[], bool] = lambda: False) -> None:
         self.to = to
         content_type = "application/json" if to.protocol == "http/json" else "application/x-protobuf"
-        self._session = OneRequest(content_type, to.compression, _provided_session())
+        self._session = OneRequest(content_type, to.compression, _provided_session(), over)
         self._exporter = OTLPSpanExporter(
             endpoint=to.url,
             certificate_file=to.certificate,
@@ -163,7 +174,9 @@ def of_error(error: Exception, url: str) -> Answer:
         return Answer("stop", f"TLS with {url} failed: {text}", unreachable=True)
     if isinstance(error, requests.exceptions.Timeout):
         return Answer("retry", f"{url}: {text}", ambiguous=not isinstance(error, requests.ConnectTimeout), unreachable=True)
-    if isinstance(error, requests.exceptions.ConnectionError | requests.exceptions.ChunkedEncodingError | requests.exceptions.ContentDecodingError):
+    if isinstance(
+        error, requests.exceptions.ConnectionError | requests.exceptions.ChunkedEncodingError | requests.exceptions.ContentDecodingError
+    ):
         never = ("Name or service not known", "No address associated", "nodename nor servname", "does not appear to be")
         if any(word in text for word in never):
             return Answer("stop", f"{url}: no such host ({text})", unreachable=True)
@@ -188,7 +201,7 @@ def _reason(error: BaseException) -> str:
             break
         error = inner
     text = next((str(a) for a in reversed(error.args) if isinstance(a, str)), str(error)) or type(error).__name__
-    text = text.rpartition(">: ")[2] if ">: " in text else text
+    text = _OBJECT.sub("", text)
     return " ".join(text.split())[:200]
 
 

@@ -56,15 +56,23 @@ class Retry:
 
 
 class Stop:
-    """The wish to end, set by a signal: `wait` returns at once when it is there. ``signal`` is its number."""
+    """The wish to end, set by a signal: `wait` returns at once when it is there. ``signal`` is its number. A request in hand may take
+    ``grace`` seconds more; then `over` is true and it is given up."""
 
-    def __init__(self) -> None:
+    def __init__(self, grace: float = 2.0) -> None:
         self._event = threading.Event()
         self.signal = 0
+        self._until = 0.0
+        self._grace = grace
 
     def set(self, signal: int) -> None:
         self.signal = signal
+        self._until = time.monotonic() + self._grace
         self._event.set()
+
+    @property
+    def over(self) -> bool:
+        return bool(self) and time.monotonic() >= self._until
 
     def __bool__(self) -> bool:
         return self._event.is_set()

@@ -99,14 +99,14 @@ def destination(
     if protocol == "grpc" and compression == "deflate":
         raise UsageError("gRPC compresses with gzip or none")
     insecure = (_value("INSECURE") or "").lower() == "true"
-    given = dict(
-        headers=_checked(headers or {}),
-        compression=compression,
-        timeout=timeout,
-        certificate=_file(certificate or _value("CERTIFICATE"), "certificate"),
-        client_certificate=_file(client_certificate or _value("CLIENT_CERTIFICATE"), "client certificate"),
-        client_key=_file(client_key or _value("CLIENT_KEY"), "client key"),
-    )
+    given = {
+        "headers": _checked(headers or {}),
+        "compression": compression,
+        "timeout": timeout,
+        "certificate": _file(certificate or _value("CERTIFICATE"), "certificate"),
+        "client_certificate": _file(client_certificate or _value("CLIENT_CERTIFICATE"), "client certificate"),
+        "client_key": _file(client_key or _value("CLIENT_KEY"), "client key"),
+    }
     if protocol == "grpc":
         url = _grpc_url(endpoint, insecure, said_by)
         if url.startswith("https:"):

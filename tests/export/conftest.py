@@ -65,7 +65,9 @@ def items(key: str = "1", turns: int = 3, start: int = START, text: str = "quest
                 input_messages=[Message(role="user", parts=[TextPart(content=f"{text} {i}")])],
                 output_messages=[
                     Message(
-                        role="assistant", parts=[ToolCallPart(name="bash", id=f"c{i}", arguments=raw({"cmd": "ls"}))], finish_reason="tool_call"
+                        role="assistant",
+                        parts=[ToolCallPart(name="bash", id=f"c{i}", arguments=raw({"cmd": "ls"}))],
+                        finish_reason="tool_call",
                     )
                 ],
                 usage=Usage(input=100, output=10),
@@ -172,7 +174,11 @@ class Fake:
 
 def answer(handler: Any, status: int = 200, body: bytes = b"", content_type: str = "application/x-protobuf", **headers: str) -> None:
     """A whole HTTP answer."""
-    handler.send(status, body, {"Content-Type": content_type, "Content-Length": str(len(body)), **{k.replace("_", "-"): v for k, v in headers.items()}})
+    handler.send(
+        status,
+        body,
+        {"Content-Type": content_type, "Content-Length": str(len(body)), **{k.replace("_", "-"): v for k, v in headers.items()}},
+    )
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -186,7 +192,9 @@ class _Handler(socketserver.StreamRequestHandler):
                 line = self.rfile.readline().decode("latin-1").split()
             except (OSError, ValueError):
                 return
-            if len(line) < 3:
+            if len(line) != 3 or not line[2].startswith("HTTP/"):
+                if line:
+                    self.send(400, b"", {"Content-Length": "0", "Connection": "close"})
                 return
             headers: dict[str, str] = {}
             while (text := self.rfile.readline().decode("latin-1").strip()) != "":
