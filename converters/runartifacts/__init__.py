@@ -27,6 +27,8 @@ FORMATS = (
         recognised="a JSON object with task_id, messages, tool_calls, tool_results; a folder with artifacts.json, agent_run_*, parallel_run_* or autoresearch_run_*",
         detect=_detect,
         open_field="metadata",
+        suffix=".artifacts.json",
         reader=f"{__name__}.read:read",
+        writer=f"{__name__}.write:write",
     ),
 )

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .. import jsonio
-from ..model import ABSENT, BlobPart, GenericPart, Message, Part, TextPart, ToolCallPart, ToolCallResponsePart, UriPart, raw
+from ..model import ABSENT, BlobPart, GenericPart, Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolCallResponsePart, UriPart, raw
 from .document import calls_of, iso, nested_fields, time_of
 
 NULL: Final = Raw(b"null")
@@ -156,6 +156,9 @@ def read(message: Raw, answer: Answer | None = None) -> Message:
     if role == "assistant":
         parts = _assistant(content, fields, source)
         fields.pop("tool_calls", None)
+        if (thoughts := jsonio.text(fields.get("reasoning_content", ABSENT))) is not None:
+            fields.pop("reasoning_content")
+            parts.insert(0, ReasoningPart(thoughts))
     elif role == "tool":
         parts = _tool(content, fields, source, answer or Answer())
     else:
@@ -170,9 +173,7 @@ def merged(messages: list[Message]) -> Message:
     first = messages[0]
     if len(messages) == 1:
         return first
-    source = dict(first.source)
-    if any(m.source for m in messages):
-        source = {"messages": raw([m.source for m in messages])}
+    source = {"messages": raw([m.source for m in messages])}
     return Message(role=first.role, parts=[p for m in messages for p in m.parts], time=first.time, source=source)
 
 
@@ -210,7 +211,7 @@ def words_of(parts: list[Part]) -> str:
     for part in parts:
         if isinstance(part, TextPart):
             out.append(part.content)
-        elif not isinstance(part, ToolCallPart | ToolCallResponsePart):
+        elif not isinstance(part, ToolCallPart | ToolCallResponsePart | ReasoningPart):
             out.append(msgspec.json.encode(part).decode())
     return "\n".join(out)
 
@@ -247,6 +248,8 @@ def render(message: Message, shape: str, answer: Answer | None = None, *, timed:
         found["timestamp"] = source["timestamp"]
     elif timed and message.time is not None:
         found["timestamp"] = iso(message.time)
+    if thoughts := [p.content for p in message.parts if isinstance(p, ReasoningPart)]:
+        found["reasoning_content"] = "\n".join(thoughts)
     found.update(rest)
     return found
 

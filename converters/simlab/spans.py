@@ -33,7 +33,7 @@ from ..model import (
     raw,
 )
 from . import messages, observation
-from .document import Document, digest, digest_value, entry, entry_fields, head, metadata, result_fields
+from .document import Document, digest, digest_value, entry, entry_fields, head, iso, metadata, result_fields
 from .facts import Facts, final_of, number_of
 from .pairing import Call, bare, pair, server_of
 from .reward import Judgement
@@ -218,6 +218,8 @@ class _Builder:
             source.update({f"tool_calls.{k}": v for k, v in entry_fields(self.doc.calls[call.result])[3].items()})
             if nested_arguments and parameters and call.nested is not None and not same_arguments(nested_arguments, parameters):
                 source["parameters"] = parameters
+            if judged.outcome not in ("ok", "error"):
+                attributes["spanport.simlab.recorded"] = "calls"
         elif judged.outcome in ("ok", "error") and not self.doc.atif:
             attributes["spanport.simlab.recorded"] = "messages"
         request = self.turn_of.get(call.message) if call.message is not None else None
@@ -413,7 +415,9 @@ class _Builder:
         for name in ("task_id", "task", "created_at", "error"):
             if name in doc.fields and doc.text(name) is None and not (name == "error" and jsonio.is_null(doc.fields[name])):
                 source[name] = doc.fields[name]
-        if known.created is None and "created_at" in doc.fields:
+        if "created_at" in doc.fields and (
+            known.created is None or known.created != self.times.start or iso(known.created) != doc.text("created_at")
+        ):
             source["created_at"] = doc.fields["created_at"]
         attributes: dict[str, Value] = {"spanport.simlab.shape": self.shape, "spanport.task.id": known.task_id}
         if known.error is not None and doc.text("final_observation") is not None:

@@ -1,0 +1,124 @@
+"""What of a trace becomes one RunArtifacts record: a whole run, or each attempt of a benchmark run or a set of rollouts.
+
+Works on any format's spans, by kinds and parents alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from ..model import AnySpan, Attempt, Item, ModelRequest, Phase, Run, Task, ToolCall, TraceHeader
+
+
+class Unit(Struct, kw_only=True):
+    """One record to be. ``attempt`` is the one that stands for it (the last of a run that was tried again); ``requests`` and ``calls`` of
+    all that is below, in the order of their starts; ``verify``: phases that judge it."""
+
+    header: TraceHeader
+    run: Run | None = None
+    task: Task | None = None
+    attempt: Attempt | None = None
+    attempts: list[Attempt] = []
+    requests: list[ModelRequest] = []
+    calls: list[ToolCall] = []
+    phases: list[Phase] = []
+    many: bool = False
+
+
+def traces(items: Iterable[Item]) -> Iterator[tuple[TraceHeader, list[AnySpan]]]:
+    """Items gathered by trace, in the order of their headers."""
+    headers: dict[str, TraceHeader] = {}
+    spans: dict[str, list[AnySpan]] = {}
+    for item in items:
+        if isinstance(item, TraceHeader):
+            headers.setdefault(item.id, item)
+            spans.setdefault(item.id, [])
+        else:
+            spans[item.trace_id].append(item)
+    for trace, header in headers.items():
+        yield header, spans[trace]
+
+
+def units(header: TraceHeader, spans: list[AnySpan]) -> Iterator[Unit]:
+    """The records that a trace becomes, in the order of its runs and attempts."""
+    by_id = {s.id: s for s in spans}
+
+    def owner(span: AnySpan) -> AnySpan | None:
+        """The span whose record this one is in: an attempt of a run of many, else the outermost run, attempt or span."""
+        found: AnySpan | None = None
+        at: AnySpan | None = span
+        steps = 0
+        while at is not None and steps < 10_000:
+            if isinstance(at, Attempt) and _stands_alone(at, by_id):
+                return at
+            if isinstance(at, Run | Attempt | ModelRequest | ToolCall | Phase):
+                found = at
+            at = by_id.get(at.parent_id) if at.parent_id is not None else None
+            steps += 1
+        return found
+
+    groups: dict[str, list[AnySpan]] = {}
+    tops: dict[str, AnySpan] = {}
+    for span in spans:
+        if isinstance(span, Task) or (isinstance(span, Run) and _has_units(span, spans, by_id)):
+            continue
+        top = owner(span)
+        if top is not None:
+            tops[top.id] = top
+            groups.setdefault(top.id, []).append(span)
+    order = sorted(tops.values(), key=lambda t: (t.start is None, t.start or 0, t.number if isinstance(t, Attempt) else 0))
+    alone = [t for t in order if isinstance(t, Attempt)]
+    order = sorted(alone, key=lambda t: _place(t, by_id)) + [t for t in order if not isinstance(t, Attempt)] if alone else order
+    for top in order:
+        yield _unit(header, top, groups[top.id], by_id, len(order) > 1)
+
+
+def _place(attempt: Attempt, by_id: dict[str, AnySpan]) -> tuple[int, int, int]:
+    task = by_id.get(attempt.parent_id or "")
+    index = task.index if isinstance(task, Task) and task.index is not None else 0
+    return index, attempt.number, attempt.start or 0
+
+
+def _stands_alone(attempt: Attempt, by_id: dict[str, AnySpan]) -> bool:
+    """Whether an attempt is a record of its own: the agent's invocation under a benchmark, a task, or a set of rollouts."""
+    above = by_id.get(attempt.parent_id) if attempt.parent_id is not None else None
+    return attempt.agent is not None or above is None or isinstance(above, Task) or (isinstance(above, Run) and above.type == "benchmark")
+
+
+def _has_units(run: Run, spans: list[AnySpan], by_id: dict[str, AnySpan]) -> bool:
+    if run.type == "benchmark":
+        return True
+    return any(isinstance(s, Attempt) and s.agent is not None and s.parent_id == run.id for s in spans)
+
+
+def _above(span: AnySpan, by_id: dict[str, AnySpan]) -> Iterator[AnySpan]:
+    at = by_id.get(span.parent_id) if span.parent_id is not None else None
+    steps = 0
+    while at is not None and steps < 10_000:
+        yield at
+        at = by_id.get(at.parent_id) if at.parent_id is not None else None
+        steps += 1
+
+
+def _unit(header: TraceHeader, top: AnySpan, inside: list[AnySpan], by_id: dict[str, AnySpan], many: bool) -> Unit:
+    run = top if isinstance(top, Run) else next((s for s in _above(top, by_id) if isinstance(s, Run)), None)
+    attempts = [s for s in inside if isinstance(s, Attempt)]
+    own = [a for a in attempts if a is top or a.parent_id == top.id]
+    own.sort(key=lambda a: a.number)
+
+    def begun(span: AnySpan) -> tuple[bool, int]:
+        return span.start is None, span.start or 0
+
+    return Unit(
+        header=header,
+        run=run,
+        task=next((s for s in _above(top, by_id) if isinstance(s, Task)), None),
+        attempt=own[-1] if own else None,
+        attempts=own,
+        requests=sorted((s for s in inside if isinstance(s, ModelRequest)), key=begun),
+        calls=sorted((s for s in inside if isinstance(s, ToolCall)), key=begun),
+        phases=[s for s in inside if isinstance(s, Phase)],
+        many=many,
+    )
