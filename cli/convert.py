@@ -16,7 +16,7 @@ import msgspec
 
 from ..converters import registry
 from ..converters.convert import Stage, convert
-from ..converters.errors import NeedsFolder, Report, UsageError
+from ..converters.errors import Report, UsageError
 from ..exporters.file import replacing
 from .common import Account, Batch, Input, Inputs, NotARun, Resume, batch, from_format, open_source, resume, runs, say, usage
 
@@ -90,7 +90,7 @@ def _work(plan: Plan, one: Input, report: Report) -> tuple[str | None, bytes]:
     try:
         with replacing(path) as file:
             run(file)
-    except NeedsFolder:
+    except UsageError:
         if folder.exists() and not folder.is_dir():
             raise
         run(io.BytesIO(), folder)

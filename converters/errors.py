@@ -25,10 +25,6 @@ class UsageError(SpanportError):
     """The call itself is wrong (unknown format name, options that exclude each other): exit status 2."""
 
 
-class NeedsFolder(UsageError):
-    """The target is several files, and no folder was given for them (``options.extra["folder"]`` of a writer; ``-o FOLDER``)."""
-
-
 class ReadError(SpanportError):
     """An input, or a record in it, that can't be read. ``str()`` names the file, the place, what was expected and what to do.
 
