@@ -40,7 +40,7 @@ def measure(path: Path, run: dict[str, Any]) -> Error | None:
     if len(roots) != 1 or roots[0].start is None:
         return None
     root = roots[0]
-    start = root.start / 1e9 - run["t_start"]
+    start = (root.start or 0) / 1e9 - run["t_start"]
     end = root.end / 1e9 - run["t_end"] if root.end is not None and run.get("t_end") else None
     worst: float | None = None
     logged = [t for t in run.get("tools", ()) if t.get("t_end")]

@@ -61,7 +61,11 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
     for t, (a, b, u) in list(zip(run.tries, edges, strict=True))[run.emitted :]:
         run.trace.put(run.trace, spans.attempt(run, t, a, b, max(u, off if t is run.tries[0] else 0)))
     run.emitted = len(run.tries)
-    waits = [(edges[k - 1][1], edges[k][0], max(edges[k - 1][2], edges[k][2])) for k, t in enumerate(run.tries) if k and run.tries[k - 1].ending == "paused"]
+    waits = [
+        (edges[k - 1][1], edges[k][0], max(edges[k - 1][2], edges[k][2]))
+        for k, t in enumerate(run.tries)
+        if k and run.tries[k - 1].ending == "paused"
+    ]
     for i, (a, b, u) in list(enumerate(waits))[run.emitted_waits :]:
         run.trace.put(run.trace, spans.wait(run, i, a, b, u))
     run.emitted_waits = len(waits)

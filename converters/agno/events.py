@@ -19,7 +19,8 @@ from ..errors import Report
 from ..model import ABSENT, AnySpan, Item, TraceHeader
 from ..registry import ReadOptions
 from . import ending, messages, records, workflow
-from .run import FAMILY, Call, OpenRun, Trace
+from .parts import FAMILY, Call, OpenPhase, Trace
+from .run import OpenRun
 from .schema import BASE, Event, Record, Tool, items, loosely
 from .schema import Requirement as Requirement
 from .times import UNKNOWN, Window, number, point, window
@@ -56,7 +57,7 @@ class Place:
 
     above: OpenRun | None
     call: Call | None
-    phase: workflow.OpenPhase | None
+    phase: OpenPhase | None
     only: bool = True
 
 
@@ -97,7 +98,14 @@ class Engine:
         if not trace.headed:
             trace.headed = True
             self.out.append(
-                TraceHeader(id=trace.id, family=FAMILY, format=self.format, run_key=[trace.root], name=trace.name, source=self.sources.get(trace.root, {}))
+                TraceHeader(
+                    id=trace.id,
+                    family=FAMILY,
+                    format=self.format,
+                    run_key=[trace.root],
+                    name=trace.name,
+                    source=self.sources.get(trace.root, {}),
+                )
             )
         self.out.extend(trace.held)
         trace.held = []
@@ -108,7 +116,10 @@ class Engine:
         if not self.filtering:
             trace.wanted = True
             return
-        if (o.session is not None and trace.session is not None and trace.session != o.session) or (trace.started is not None and ((o.since is not None and trace.started < o.since) or (o.until is not None and trace.started >= o.until))):
+        if (o.session is not None and trace.session is not None and trace.session != o.session) or (
+            trace.started is not None
+            and ((o.since is not None and trace.started < o.since) or (o.until is not None and trace.started >= o.until))
+        ):
             trace.wanted = False
         elif o.run is None or o.run in trace.seen or o.run == trace.root:
             trace.wanted = True
@@ -119,7 +130,9 @@ class Engine:
         return self.traces[root]
 
     # ------------------------------------------------------------------------------------------------- opening
-    def open(self, run_id: str, kind: model.RunType, *, parent_run: str | None = None, workflow_run: str | None = None, step: str | None = None) -> OpenRun:
+    def open(
+        self, run_id: str, kind: model.RunType, *, parent_run: str | None = None, workflow_run: str | None = None, step: str | None = None
+    ) -> OpenRun:
         """A run that begins: its trace and its parent from what its first event (or record) says, or from where it was placed."""
         place = self.placing.pop(run_id, None)
         above = parent_run or workflow_run
@@ -166,14 +179,14 @@ class Engine:
             ending.emit_run(orphan, start, end, run.id)
         return run
 
-    def place(self, run_id: str, above: OpenRun | None, call: Call | None, phase: workflow.OpenPhase | None, only: bool = True) -> None:
+    def place(self, run_id: str, above: OpenRun | None, call: Call | None, phase: OpenPhase | None, only: bool = True) -> None:
         """Where a run that will be opened belongs."""
         self.placing[run_id] = Place(above, call, phase, only)
 
     def _owner(self, call: Call) -> OpenRun | None:
         return next((r for r in self.runs.values() if call in r.calls), None)
 
-    def _phase(self, trace: Trace, phase_id: str) -> workflow.OpenPhase | None:
+    def _phase(self, trace: Trace, phase_id: str) -> OpenPhase | None:
         for run in self.runs.values():
             if run.trace is trace:
                 for group in run.phases.values():
@@ -233,7 +246,11 @@ class Engine:
         run = self.runs.get(run_id)
         if run is None and run_id in self.held:
             run = self._reopen(run_id)
-        if run is None and not again and (run_id in self.thin or ((e.workflow_run_id or e.parent_run_id) and run_id not in self.plans and run_id not in self.ended)):
+        if (
+            run is None
+            and not again
+            and (run_id in self.thin or ((e.workflow_run_id or e.parent_run_id) and run_id not in self.plans and run_id not in self.ended))
+        ):
             # a run inside another whose events are hidden: the record in the outer run's end may tell the rest
             if base in _HIDDEN:
                 self.thin.setdefault(run_id, []).append((e, odd))
@@ -281,7 +298,13 @@ class Engine:
         else:
             team = self.runs.get(parent) if parent else None
             step = e.step_id if e.workflow_run_id and (team is None or team.kind == "workflow") else None
-            run = self.open(run_id, kind, parent_run=parent if team is not None or not e.workflow_run_id else None, workflow_run=e.workflow_run_id, step=step)
+            run = self.open(
+                run_id,
+                kind,
+                parent_run=parent if team is not None or not e.workflow_run_id else None,
+                workflow_run=e.workflow_run_id,
+                step=step,
+            )
             if run.parent_run is not None and run.parent_run.kind != "workflow":
                 self.member(run, e.agent_id or e.team_id)
         run.name = e.workflow_name or e.team_name or e.agent_name or "" if kind == "workflow" else e.team_name or e.agent_name or ""
@@ -330,7 +353,14 @@ class Engine:
         at = run.now
         payload = records.payload(e, odd)
         if started:
-            if stem == "PreHook" and run.tries and run.attempt.begun and run.attempt.ending is None and run.request is not None and not run.request.over:
+            if (
+                stem == "PreHook"
+                and run.tries
+                and run.attempt.begun
+                and run.attempt.ending is None
+                and run.request is not None
+                and not run.request.over
+            ):
                 run.start(at)  # hooks come before the RunStarted of their attempt
                 run.attempt.begun = False
             label = e.pre_hook_name or e.post_hook_name
@@ -343,7 +373,9 @@ class Engine:
         if p2 is None:
             run.here.append(records.as_event(e, odd))
             return True
-        p2.output = next((v for k in ("content", "memories", "session_summary", "followups") if not jsonio.is_null(v := payload.get(k, ABSENT))), ABSENT)
+        p2.output = next(
+            (v for k in ("content", "memories", "session_summary", "followups") if not jsonio.is_null(v := payload.get(k, ABSENT))), ABSENT
+        )
         for k in ("content", "memories", "session_summary", "followups"):
             payload.pop(k, None)
         p2.source = {**p2.source, **payload}
@@ -414,7 +446,7 @@ class Engine:
             step = workflow.step_of(run, node.rec.workflow_step_id) if run.kind == "workflow" else None
             self.node(node, run, records.delegation(run, node) if run.kind != "workflow" else None, step)
 
-    def node(self, node: records.Node, above: OpenRun | None, call: Call | None, phase: workflow.OpenPhase | None) -> None:
+    def node(self, node: records.Node, above: OpenRun | None, call: Call | None, phase: OpenPhase | None) -> None:
         """A run of which there is only the record."""
         records.drive(self, node, above, call, phase)
 
@@ -564,7 +596,9 @@ def tools_of(e: Event, run: OpenRun, started: bool) -> list[tuple[Tool, dict[str
     found: list[tuple[Tool, dict[str, Raw], Raw]] = []
     for raw, (tool, more) in zip(e.tools or [], items(Tool, e.tools), strict=False):
         answered = not (jsonio.is_null(tool.content) and jsonio.is_null(tool.result)) or tool.tool_call_error is not None
-        if (started and not answered and run.open_call(tool.tool_call_id) is None) or (not started and answered and run.open_call(tool.tool_call_id) is not None):
+        if (started and not answered and run.open_call(tool.tool_call_id) is None) or (
+            not started and answered and run.open_call(tool.tool_call_id) is not None
+        ):
             found.append((tool, more, raw))
     return found
 

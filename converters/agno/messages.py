@@ -234,4 +234,20 @@ def turns(raws: Iterable[Raw], inherited: int = 0, cut_off: bool = False, media:
     return found, before
 
 
-__all__ = ["MEDIA", "NO_CLOCKS", "PROVIDERS", "UNKNOWN", "Answer", "Turn", "call_part", "content_parts", "count", "counts", "describe", "message", "provider", "turns", "usage"]
+__all__ = [
+    "MEDIA",
+    "NO_CLOCKS",
+    "PROVIDERS",
+    "UNKNOWN",
+    "Answer",
+    "Turn",
+    "call_part",
+    "content_parts",
+    "count",
+    "counts",
+    "describe",
+    "message",
+    "provider",
+    "turns",
+    "usage",
+]

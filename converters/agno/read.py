@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -36,6 +36,10 @@ def plain(value: Any) -> Any:
 def encode(value: Any) -> bytes:
     """An object in memory as JSON. Floats that JSON can't hold become null, as in a file."""
     return msgspec.json.encode(value, enc_hook=plain)
+
+
+def _never() -> bool:
+    return False
 
 
 def drain(engine: Engine) -> Iterator[Item]:
@@ -73,24 +77,29 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
         raise ReadError("no run in it", input=source.name)
 
 
-def follow(source: Source, engine: Engine) -> Iterator[Line]:
-    """The lines of a file that grows, until the runs that began in it have ended (or the user interrupts)."""
-    held = b""
+def follow(source: Source, engine: Engine, stop: Callable[[], bool]) -> Iterator[Line]:
+    """The lines of a file that grows, until the runs that began in it have ended, or ``stop`` says so."""
+    held: list[bytes] = []
     number = offset = 0
     with source.open() as file:
         while True:
             block = file.read(1 << 20)
             if block:
-                held += block
-                *whole, held = held.split(b"\n")
+                *whole, rest = block.split(b"\n")
                 for data in whole:
+                    data = b"".join((*held, data))
+                    held = []
                     number += 1
                     yield Line(number, offset, data, True)
                     offset += len(data) + 1
+                if rest:
+                    held.append(rest)
                 continue
-            if number and not engine.runs and not held:
-                return
+            if stop() or (number and not engine.runs and not engine.waiting and not held):
+                break
             time.sleep(0.1)
+    if held:
+        yield Line(number + 1, offset, b"".join(held), False)
 
 
 def read_events(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]:
@@ -101,7 +110,7 @@ def read_events(source: Source, report: Report, options: ReadOptions) -> Iterato
     live = options.follow or source.stream is not None
     engine = Engine(report, options, format="agno-events", live=live)
     framed = shape_of(source.head(4096)) == "sse"
-    lines = follow(source, engine) if options.follow and source.path is not None else source.lines()
+    lines = follow(source, engine, options.stop or _never) if options.follow and source.path is not None else source.lines()
     good = 0
     bad: ReadError | None = None
     try:

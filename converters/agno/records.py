@@ -17,7 +17,8 @@ from msgspec import Raw
 from .. import jsonio, model
 from ..model import ABSENT
 from . import messages, workflow
-from .run import Call, OpenPhase, OpenRun, Plan, executed
+from .parts import Call, OpenPhase, Plan
+from .run import OpenRun, executed
 from .schema import BASE, Event, Record, Requirement, Tool, items, loosely
 from .times import SLACK, UNKNOWN, Window, point, window
 
@@ -145,7 +146,9 @@ def ending(rec: Record) -> str | None:
 def _old(rec: Record) -> bool:
     """A record of 1.x: no input and no session state, or counts in lists."""
     listed = any(bytes(memoryview(v)[:1]) == b"[" for v in jsonio.fields(rec.metrics).values())
-    return listed or rec.event is not None or bool(rec.formatted_tool_calls) or (not rec.input and not rec.session_state and not rec.run_input)
+    return (
+        listed or rec.event is not None or bool(rec.formatted_tool_calls) or (not rec.input and not rec.session_state and not rec.run_input)
+    )
 
 
 def stated(run: OpenRun) -> str | None:
@@ -173,7 +176,11 @@ def attach(run: OpenRun, n: Node, media: bool = False) -> None:
     r = n.rec
     n.used = True
     run.node = n
-    run.name = run.name or r.workflow_name or r.team_name or r.agent_name or "" if n.kind == "workflow" else run.name or r.team_name or r.agent_name or ""
+    run.name = (
+        run.name or r.workflow_name or r.team_name or r.agent_name or ""
+        if n.kind == "workflow"
+        else run.name or r.team_name or r.agent_name or ""
+    )
     run.agent_id = run.agent_id or (r.workflow_id if n.kind == "workflow" else r.team_id or r.agent_id)
     run.session = run.session or r.session_id or None
     run.user = run.user or r.user_id or None
@@ -417,4 +424,20 @@ def delegation(run: OpenRun, n: Node) -> Call | None:
     return chosen
 
 
-__all__ = ["Node", "as_event", "attach", "better", "drive", "embedded", "ending", "executed", "node", "payload", "plan_of", "point", "read", "stated", "terminal"]
+__all__ = [
+    "Node",
+    "as_event",
+    "attach",
+    "better",
+    "drive",
+    "embedded",
+    "ending",
+    "executed",
+    "node",
+    "payload",
+    "plan_of",
+    "point",
+    "read",
+    "stated",
+    "terminal",
+]

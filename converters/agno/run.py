@@ -11,205 +11,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from msgspec import Raw
 
-from .. import ids, jsonio, model
+from .. import jsonio
 from ..history import Chain
-from ..model import ABSENT, AnySpan, Outcome, Usage
+from ..model import (
+    ABSENT,
+    AnySpan,
+    Error,
+    Event,
+    Link,
+    Message,
+    RunType,
+    ToolCallPart,
+    ToolCallResponsePart,
+    Usage,
+)
 from . import messages, spans
-from .messages import Answer, Turn
+from .messages import Turn
+from .parts import Call, OpenPhase, Plan, Request, Trace, Try
 from .schema import Asked, Tool
 from .times import MILLI, NO_CLOCKS, UNKNOWN, Stretch, Window, batch, clocks, point, text_duration, window
 
-FAMILY: Final = "agno"
-DELEGATES: Final = ("delegate", "transfer_task", "execute_task", "run_member", "run_workflow")
-"""Tools that hand work to a member begin with one of these, in whichever version."""
-_NEVER_RAN: Final = (
-    ("Error: The requested tool", "unknown_tool"),
-    ("Error while decoding function arguments", "invalid_arguments"),
-    ("Tool call limit reached.", "limit"),
-)
 _GENERATOR: Final = 5 * MILLI
-
-
-@dataclass
-class Trace:
-    """A trace being written: where its spans go, and the workflow steps that are open in it."""
-
-    id: str
-    root: str
-    put: Callable[[Trace, AnySpan], None]
-    name: str | None = None
-    session: str | None = None
-    started: int | None = None
-    headed: bool = False
-    wanted: bool | None = None
-    held: list[AnySpan] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
-    steps: dict[str, str] = field(default_factory=dict)
-    open: int = 0
-
-    def span(self, *path: str) -> str:
-        return ids.span_id(self.id, *path)
-
-
-@dataclass
-class Call:
-    """One execution of a tool."""
-
-    id: str
-    key: str
-    name: str
-    call_id: str | None
-    parent: str
-    requested_by: str | None
-    tool: Tool | None = None
-    raw: Raw = field(default_factory=lambda: ABSENT)
-    odd: dict[str, Raw] = field(default_factory=dict)
-    answer: Answer | None = None
-    started: Window = UNKNOWN
-    done: Window = UNKNOWN
-    begun: bool = False
-    over: bool = False
-    after: int | None = None
-    text: str | None = None
-    error: str | None = None
-    failed: bool = False
-    custom: int = 0
-    children: list[Window] = field(default_factory=list)
-    open_children: int = 0
-    claimed: bool = False
-    waiting: list[Any] = field(default_factory=list)
-    events: list[model.Event] = field(default_factory=list)
-    source: dict[str, Raw] = field(default_factory=dict)
-    outcome: Outcome | None = None
-    requested: Asked | None = None
-
-    @property
-    def delegates(self) -> bool:
-        return self.name.startswith(DELEGATES)
-
-    @property
-    def arguments(self) -> dict[str, Raw]:
-        return jsonio.fields(self.tool.tool_args) if self.tool is not None else {}
-
-
-@dataclass
-class Request:
-    """One model request and its turn."""
-
-    id: str
-    key: str
-    parent: str
-    number: int
-    started: Window
-    done: Window = UNKNOWN
-    over: bool = False
-    after: int | None = None
-    after_off: int = 0
-    limit: int | None = None
-    followed: bool = False
-    model: str | None = None
-    provider: str | None = None
-    usage: Usage | None = None
-    first_token: int | None = None
-    turn: Turn | None = None
-    inferred: bool = False
-    inserted: bool = False
-    text: list[str] = field(default_factory=list)
-    reasoning: list[str] = field(default_factory=list)
-    chunks: list[model.Chunk] = field(default_factory=list)
-    asked: list[model.ToolCallPart] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-    answers: list[model.Message] = field(default_factory=list)
-    response_id: str | None = None
-    content: Raw = field(default_factory=lambda: ABSENT)
-    error: model.Error | None = None
-    source: dict[str, Raw] = field(default_factory=dict)
-    events: list[model.Event] = field(default_factory=list)
-    input: list[model.Message] = field(default_factory=list)
-    output: list[model.Message] = field(default_factory=list)
-    history: model.History | None = None
-
-
-@dataclass
-class OpenPhase:
-    """A stretch that began: a hook, reasoning, a workflow step…"""
-
-    id: str
-    key: str
-    name: str
-    type: str
-    parent: str
-    started: Window
-    operation: str | None = None
-    after: int | None = None
-    after_off: int = 0
-    input: Raw = field(default_factory=lambda: ABSENT)
-    output: Raw = field(default_factory=lambda: ABSENT)
-    error: model.Error | None = None
-    status: model.Status = "unset"
-    events: list[model.Event] = field(default_factory=list)
-    source: dict[str, Raw] = field(default_factory=dict)
-    attributes: dict[str, model.Value] = field(default_factory=dict)
-    children: list[Window] = field(default_factory=list)
-    step: str | None = None
-    group: str | None = None
-    claimed: bool = False
-    above: OpenPhase | None = None
-
-
-@dataclass
-class Try:
-    """One attempt."""
-
-    number: int
-    id: str
-    started: Window
-    begun: bool
-    link: model.Link | None = None
-    requests: int = 0
-    extra: int = 0
-    calls: Counter[str] = field(default_factory=Counter)
-    phases: Counter[str] = field(default_factory=Counter)
-    done: Window = UNKNOWN
-    ending: str | None = None
-    error: model.Error | None = None
-    events: list[model.Event] = field(default_factory=list)
-    source: dict[str, Raw] = field(default_factory=dict)
-    messages: list[model.Message] = field(default_factory=list)
-    any_tool: bool = False
-    first_tool: int | None = None  # when its first call began, if that call has an exact clock of its own
-    last_tool: int | None = None
-    low: int | None = None
-    high: int | None = None
-    begin: int | None = None  # set when the run ends
-    stop: int | None = None
-
-
-@dataclass
-class Plan:
-    """What a record adds to the events of its run (or has to say alone): turns, tools in order, and how many RunStarted there are."""
-
-    turns: list[Turn]
-    tools: list[tuple[Tool, dict[str, Raw], Raw]]
-    trailing: list[model.Message] = field(default_factory=list)
-    starts: int = 0
-    by_events: Counter[str] = field(default_factory=Counter)
-    waits: set[str] = field(default_factory=set)
-    at: int = 0
-    members: list[Any] = field(default_factory=list)
-    streamed: bool = True
-
-    def tool(self, call: str | None) -> tuple[Tool, dict[str, Raw], Raw] | None:
-        """The next execution of the call with this id, taken out."""
-        for i, (tool, _, _) in enumerate(self.tools):
-            if tool.tool_call_id == call:
-                return self.tools.pop(i)
-        return None
 
 
 def _same(one: Usage | None, two: Usage | None) -> bool:
@@ -221,7 +47,7 @@ def _same(one: Usage | None, two: Usage | None) -> bool:
 class OpenRun:
     """See the module. ``kind``: agent, team or workflow. Times given to it are windows; the order of the calls is the order of what happened."""
 
-    def __init__(self, trace: Trace, run_id: str, kind: model.RunType, parent: str | None, live: bool = False) -> None:
+    def __init__(self, trace: Trace, run_id: str, kind: RunType, parent: str | None, live: bool = False) -> None:
         self.trace, self.run_id, self.kind, self.parent, self.live = trace, run_id, kind, parent, live
         self.id = trace.span(run_id)
         self.name = ""
@@ -248,12 +74,12 @@ class OpenRun:
         self.first_number = 1
         self.ending: str | None = None
         self.terminal: Window = UNKNOWN
-        self.error: model.Error | None = None
+        self.error: Error | None = None
         self.metrics: Raw = ABSENT
         self.input: Raw = ABSENT
         self.output: Raw = ABSENT
         self.source: dict[str, Raw] = {}
-        self.events: list[model.Event] = []
+        self.events: list[Event] = []
         self.requests_seen = False
         self.stated = False
         self.delegations: list[Call] = []
@@ -286,7 +112,7 @@ class OpenRun:
         self.uncertainty = 0
         self.paused: int | None = None  # the instant of the last pause, where a requirement states it
         self.pauses: list[int | None] = []
-        self.answers: list[model.Message] = []
+        self.answers: list[Message] = []
 
     # ------------------------------------------------------------------------------------------------ attempts
     @property
@@ -300,7 +126,7 @@ class OpenRun:
         number = self.tries[-1].number + 1 if self.tries else self.first_number
         new = Try(number, self.trace.span(self.run_id, "attempt", str(number)), at, begun)
         if link and number > 1:
-            new.link = model.Link(trace_id=self.trace.id, span_id=self.trace.span(self.run_id, "attempt", str(number - 1)), type=link)
+            new.link = Link(trace_id=self.trace.id, span_id=self.trace.span(self.run_id, "attempt", str(number - 1)), type=link)
         self.tries.append(new)
         return new
 
@@ -322,7 +148,7 @@ class OpenRun:
             return
         if self.tries:
             self.end_turn(failed="retried")
-            self.close_try(at, "failed", model.Error(type="retried", message=None))
+            self.close_try(at, "failed", Error(type="retried", message=None))
         self._open(at, True, "retry_of")
         if self.live:
             begin = at.after(self.soft)
@@ -348,7 +174,7 @@ class OpenRun:
         self.error = None
         self._open(begin, True, "continuation_of")
 
-    def close_try(self, at: Window, ending: str, error: model.Error | None) -> None:
+    def close_try(self, at: Window, ending: str, error: Error | None) -> None:
         t = self.attempt
         t.done, t.ending, t.error = at, ending, error
 
@@ -368,7 +194,14 @@ class OpenRun:
             if executed(tool) or tool.tool_call_id in known or tool.tool_call_id in begun:
                 continue
             call = self._new_call(Asked(id=tool.tool_call_id), None)
-            call.name, call.tool, call.odd, call.raw, call.requested_by, call.requested = tool.tool_name or "", tool, odd, raw, asked_by, None
+            call.name, call.tool, call.odd, call.raw, call.requested_by, call.requested = (
+                tool.tool_name or "",
+                tool,
+                odd,
+                raw,
+                asked_by,
+                None,
+            )
             self.pending.append((None, None, call))
 
     # ------------------------------------------------------------------------------------------------ requests
@@ -448,7 +281,7 @@ class OpenRun:
             self._calls_of(r, r.turn, last)
         self.flush_calls(force=True)
         if failed is not None and not r.over:
-            r.error, r.done = r.error or model.Error(type=failed), self.now
+            r.error, r.done = r.error or Error(type=failed), self.now
         if r.inferred and not r.inserted:
             self.inferred.append((r, last))
         else:
@@ -559,7 +392,7 @@ class OpenRun:
                 break
         else:
             plan = self.plan
-            if plan is not None and not any(c.call_id == call_id for c in (self.request.asked if self.request else ())) and self._asks(call_id):
+            if plan is not None and self._asks(call_id):
                 self.insert(plan.turns[plan.at])
                 plan.at += 1
             t = self.attempt
@@ -573,7 +406,7 @@ class OpenRun:
             if self.request is not None:
                 self.request.calls.append(call)
                 if self.request.turn is None:
-                    self.request.asked.append(model.ToolCallPart(name=name, id=call_id, arguments=tool.tool_args))
+                    self.request.asked.append(ToolCallPart(name=name, id=call_id, arguments=tool.tool_args))
         call.name = name
         call.tool, call.raw, call.odd = tool, raw, odd
         call.started, call.begun, call.after = at, True, self.soft
@@ -654,25 +487,19 @@ class OpenRun:
         if c.start is not None and c.end is not None and c.end >= c.start:
             duration = c.duration if c.duration is not None else c.end - c.start
             generator = duration < _GENERATOR and (call.custom or call.children or (call.delegates and call.begun))
-            if call.children and (early := min((w.lo for w in call.children if w.lo is not None), default=None)) is not None and early < c.start:
+            if (
+                call.children
+                and (early := min((w.lo for w in call.children if w.lo is not None), default=None)) is not None
+                and early < c.start
+            ):
                 return Stretch(point(early), point(c.end), None, False)
             if generator and call.begun and call.started.lo is not None:
                 return Stretch(call.started.after(call.after).before(c.start), point(c.end), None, False)
             return Stretch(point(c.start), point(c.end), duration, True)
-        duration = c.duration if c.duration is not None else text_duration(call.text)
         if not call.over and not call.done.exact:
             return Stretch(call.started.after(call.after), UNKNOWN, None, False)
-        start, end = call.started.after(call.after), call.done
-        if duration is not None:
-            if start.lo is not None and end.lo is not None:
-                start = start.before((end.hi or end.lo) - duration).after(end.lo - duration)
-                middle = start.pick()
-                return Stretch(start, Window((start.lo or 0) + duration, (start.hi or start.lo or 0) + duration) if middle is not None else end, None, False)
-            if end.lo is not None:
-                start = Window(end.lo - duration, (end.hi or end.lo) - duration).after(call.after)
-                return Stretch(start, start.moved(duration), None, False)
-            return Stretch(start, start.moved(duration), None, False)
-        return Stretch(start if start.lo is not None else Window(call.after, None), end, None, False)
+        took = c.duration if c.duration is not None else text_duration(call.text)
+        return _without_floats(call, took)
 
     def emit_call(self, call: Call, s: Stretch, before: int | None) -> None:
         start, end = s.start.pick(), s.end.pick()
@@ -700,7 +527,11 @@ class OpenRun:
         self.tail = 0
         if self.request is not None and span.result:
             self.request.answers.append(
-                model.Message(role="tool", parts=[model.ToolCallResponsePart(response=span.result, id=call.call_id)], time=window(call.tool.created_at).lo if call.tool else None)
+                Message(
+                    role="tool",
+                    parts=[ToolCallResponsePart(response=span.result, id=call.call_id)],
+                    time=window(call.tool.created_at).lo if call.tool else None,
+                )
             )
         self.trace.put(self.trace, span)
 
@@ -734,7 +565,6 @@ class OpenRun:
             self.calls.append(call)
         if held:
             self.flush_calls(force=final)
-
 
     # -------------------------------------------------------------------------------------------------- phases
     def phase_start(self, name: str, kind: str, at: Window, operation: str | None = None, label: str | None = None) -> OpenPhase:
@@ -777,7 +607,7 @@ class OpenRun:
         self.later(make, p.after is not None or self.live)
 
     @property
-    def here(self) -> list[model.Event]:
+    def here(self) -> list[Event]:
         """Where an event of its own goes: the attempt."""
         return self.attempt.events
 
@@ -793,25 +623,15 @@ def executed(tool: Tool) -> bool:
     )
 
 
-def outcome(run: OpenRun, call: Call) -> tuple[Outcome, str | None]:
-    """What became of a call, and the type of its error (`agno.md` §22.3): a refusal, then what never ran, then a stated error; a call that was
-    begun and never completed was aborted."""
-    if call.outcome is not None:
-        return call.outcome, None if call.outcome == "pending" else "aborted"
-    tool = call.tool
-    if tool is not None and tool.confirmed is False:
-        return "rejected", "refused"
-    text = (jsonio.text(call.answer.record.content) if call.answer is not None else None) or (
-        (jsonio.text(tool.result) or jsonio.text(tool.content)) if tool is not None else None
-    )
-    for beginning, kind in _NEVER_RAN:
-        if text is not None and text.startswith(beginning):
-            return "rejected", kind
-    if not call.over:
-        return "aborted", "aborted"
-    answered = call.answer is not None and call.answer.record.tool_call_error is True
-    if call.failed or call.error is not None or answered or (tool is not None and tool.tool_call_error is True):
-        return "error", "tool"
-    return "ok", None
-
-
+def _without_floats(call: Call, duration: int | None) -> Stretch:
+    """A call whose source has no float clock (1.x, a continuation): the seconds of its events, its duration, and what came before it."""
+    start, end = call.started.after(call.after), call.done
+    if duration is None:
+        return Stretch(start if start.lo is not None else Window(call.after, None), end, None, False)
+    if start.lo is None and end.lo is not None:
+        start = end.moved(-duration).after(call.after)
+    elif start.lo is not None and end.lo is not None:
+        start = start.before((end.hi or end.lo) - duration).after(end.lo - duration)
+        if call.after is not None and start.holds(call.after):
+            start = start.before(max(call.after, start.lo or 0))
+    return Stretch(start, start.moved(duration), None, False)

@@ -383,4 +383,20 @@ def array(raw: Raw) -> list[Raw]:
         return []
 
 
-__all__ = ["BASE", "Asked", "Event", "Message", "Record", "Requirement", "StepOutput", "Timing", "Tokens", "Tool", "array", "decoder", "items", "loosely", "members"]
+__all__ = [
+    "BASE",
+    "Asked",
+    "Event",
+    "Message",
+    "Record",
+    "Requirement",
+    "StepOutput",
+    "Timing",
+    "Tokens",
+    "Tool",
+    "array",
+    "decoder",
+    "items",
+    "loosely",
+    "members",
+]

@@ -4,18 +4,24 @@ belong. Pure functions of the open run; nothing here reads a record or changes t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
 from .. import jsonio, model
-from ..model import ABSENT
+from ..model import ABSENT, Outcome
 from . import messages
 from .times import NO_CLOCKS, Window, point, window
 
 if TYPE_CHECKING:
-    from .run import Call, OpenPhase, OpenRun, Request, Try
+    from .parts import Call, OpenPhase, Request, Try
+    from .run import OpenRun
 
+_NEVER_RAN: Final = (
+    ("Error: The requested tool", "unknown_tool"),
+    ("Error while decoding function arguments", "invalid_arguments"),
+    ("Tool call limit reached.", "limit"),
+)
 _TOOL_TYPED = frozenset({"tool_call_id", "tool_name", "tool_args", "result", "content", "role"})
 
 
@@ -99,9 +105,29 @@ def request(run: OpenRun, r: Request, first_tool: int | None, base: tuple[int | 
     )
 
 
-def tool_call(run: OpenRun, call: Call, start: int | None, end: int | None, clock: model.Clock, uncertainty: int) -> model.ToolCall:
-    from .run import outcome
+def outcome(run: OpenRun, call: Call) -> tuple[Outcome, str | None]:
+    """What became of a call, and the type of its error (`agno.md` §22.3): a refusal, then what never ran, then a stated error; a call that was
+    begun and never completed was aborted."""
+    if call.outcome is not None:
+        return call.outcome, None if call.outcome == "pending" else "aborted"
+    tool = call.tool
+    if tool is not None and tool.confirmed is False:
+        return "rejected", "refused"
+    text = (jsonio.text(call.answer.record.content) if call.answer is not None else None) or (
+        (jsonio.text(tool.result) or jsonio.text(tool.content)) if tool is not None else None
+    )
+    for beginning, kind in _NEVER_RAN:
+        if text is not None and text.startswith(beginning):
+            return "rejected", kind
+    if not call.over:
+        return "aborted", "aborted"
+    answered = call.answer is not None and call.answer.record.tool_call_error is True
+    if call.failed or call.error is not None or answered or (tool is not None and tool.tool_call_error is True):
+        return "error", "tool"
+    return "ok", None
 
+
+def tool_call(run: OpenRun, call: Call, start: int | None, end: int | None, clock: model.Clock, uncertainty: int) -> model.ToolCall:
     verdict, kind = outcome(run, call)
     tool, answer = call.tool, call.answer
     arguments, result = ABSENT, ABSENT

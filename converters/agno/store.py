@@ -30,7 +30,7 @@ def unwrap(raw: Raw) -> Raw:
     """JSON that a database encoded twice (2.x), or three times, as itself."""
     for _ in range(3):
         text = jsonio.text(raw)
-        if text is None or text[:1] not in "[{\"":
+        if text is None or text[:1] not in '[{"':
             return raw
         raw = jsonio.inner(text)
     return raw
@@ -79,8 +79,8 @@ def runs_of(raw: Raw, head: dict[str, Raw] | None = None, depth: int = 0) -> Ite
     listed = [x for x in (m.get("runs", ABSENT), memory.get("runs", ABSENT)) if not jsonio.is_null(x)]
     if listed and "session_id" in m:
         around = {k: m[k] for k in _HEADS if not jsonio.is_null(m.get(k, ABSENT))}
-        for value in listed:
-            for item in array(unwrap(value)):
+        for one in listed:
+            for item in array(unwrap(one)):
                 inside = jsonio.fields(unwrap(item))
                 response = inside.get("response", ABSENT)  # 1.1: {message, response}
                 yield from runs_of(response if jsonio.fields(response) else item, around, depth + 1)
@@ -101,8 +101,8 @@ def runs_of(raw: Raw, head: dict[str, Raw] | None = None, depth: int = 0) -> Ite
             r.user_id = user
         if not any((r.agent_id, r.agent_name, r.team_id, r.team_name, r.workflow_id, r.workflow_name)):
             for key in ("agent_id", "team_id", "workflow_id"):
-                if (value := jsonio.text(head.get(key, ABSENT))) is not None:
-                    setattr(r, key, value)
+                if (owner := jsonio.text(head.get(key, ABSENT))) is not None:
+                    setattr(r, key, owner)
                     break
     yield found
 
@@ -187,7 +187,11 @@ def _rows(database: sqlite3.Connection, report: Report) -> Iterator[Node]:
         elif "session_id" in columns and {"runs", "memory"} & set(columns):
             kinds.append((1, name, columns))
     for _, name, columns in sorted(kinds):
-        wanted = [c for c in ("run_id", "session_id", "user_id", "run_data", "runs", "memory", "agent_id", "team_id", "workflow_id") if c in columns]
+        wanted = [
+            c
+            for c in ("run_id", "session_id", "user_id", "run_data", "runs", "memory", "agent_id", "team_id", "workflow_id")
+            if c in columns
+        ]
         order = "session_id, run_index" if {"session_id", "run_index"} <= set(columns) else "rowid"
         for row in database.execute(f"select {', '.join(map(_quoted, wanted))} from {_quoted(name)} order by {order}"):
             yield from _row(dict(zip(wanted, row, strict=True)), name, report)

@@ -13,7 +13,8 @@ from msgspec import Raw
 
 from .. import jsonio, model
 from ..model import ABSENT
-from .run import OpenPhase, OpenRun
+from .parts import OpenPhase
+from .run import OpenRun
 from .schema import Event, StepOutput, items, loosely
 from .times import UNKNOWN, Window, window
 
@@ -198,7 +199,11 @@ def _end(run: OpenRun, e: Event, odd: dict[str, Raw], base: str, at: Window) -> 
         run.trace.steps.pop(p.step, None)
     p.source.update(records.payload(e, odd))
     p.source.pop("content", None)
-    p.output = e.content if not jsonio.is_null(e.content) else next((p.source.pop(k) for k in ("step_results", "all_results") if k in p.source), ABSENT)
+    p.output = (
+        e.content
+        if not jsonio.is_null(e.content)
+        else next((p.source.pop(k) for k in ("step_results", "all_results") if k in p.source), ABSENT)
+    )
     p.status = "ok"
     if said is not None:
         _judge(p, said)
@@ -260,13 +265,17 @@ def close_steps(run: OpenRun, results: list[Raw] | None, at: Window) -> None:
         return
     said = flat(results)
     for p, end in run.left:
-        found = next((s for s in said if s.step_id and s.step_id == p.step), None) or next((s for s in said if s.step_name and s.step_name == p.name), None)
+        found = next((s for s in said if s.step_id and s.step_id == p.step), None) or next(
+            (s for s in said if s.step_name and s.step_name == p.name), None
+        )
         if found is not None:
             _judge(p, found)
             if not p.output and not jsonio.is_null(found.content):
                 p.output = found.content
         elif p.status == "unset" and p.error is None:
-            failed = next((s for s in said if s.success is False and not s.step_name and f"'{p.name}'" in (jsonio.text(s.error) or "")), None)
+            failed = next(
+                (s for s in said if s.success is False and not s.step_name and f"'{p.name}'" in (jsonio.text(s.error) or "")), None
+            )
             if failed is not None:
                 _judge(p, failed)
         run.emit_phase(p, end)
