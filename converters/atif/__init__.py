@@ -22,6 +22,8 @@ FORMATS: tuple[Format, ...] = (
         suffix=".atif.json",
         detect=_detect,
         reader=f"{__name__}.read:read",
+        writer=f"{__name__}.write:write",
+        open_field="extra",
         schema=f"{__name__}.schema:Trajectory",
     ),
 )

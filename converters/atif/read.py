@@ -468,7 +468,7 @@ class _Trajectory:
         span_clock: Clock = "derived" if stated else "synthetic"
         sums, rest = totals(self.fields.get("final_metrics", ABSENT))
         agent_rest = {**self.odd_agent, **({"extra": self.agent.extra} if self.agent.extra else {})}
-        typed_names = ("agent", "steps", "session_id", "trajectory_id", "final_metrics")
+        typed_names = ("schema_version", "agent", "steps", "session_id", "trajectory_id", "final_metrics")
         source = {k: v for k, v in self.fields.items() if k not in typed_names and not jsonio.is_null(v)}
         if self.children:
             source.pop("subagent_trajectories", None)
@@ -494,6 +494,7 @@ class _Trajectory:
             clock=span_clock,
             number=1,
             conversation_id=self.session,
+            attributes={"spanport.atif.version": jsonio.text(self.fields.get("schema_version", ABSENT)) or ""},
             messages=waiting,
             usage=sums,
             events=events,

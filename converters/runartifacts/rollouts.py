@@ -18,7 +18,7 @@ from ..clock import SECOND
 from ..errors import Report
 from ..model import Attempt, Item, Phase, Run, Score, Task
 from ..registry import WriteOptions
-from .units import Unit, traces, units
+from ..units import Unit, traces, units
 from .write import Record, dump
 
 _UNSAFE: Final = re.compile(r"[^\w.-]+")

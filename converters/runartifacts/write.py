@@ -36,7 +36,7 @@ from ..model import (
 from ..registry import WriteOptions
 from ..simlab import messages
 from ..simlab.document import iso
-from .units import Unit, traces, units
+from ..units import Unit, traces, units
 
 SHAPE: Final = "spanport.simlab.shape"
 RECORDED: Final = "spanport.simlab.recorded"

@@ -1,4 +1,4 @@
-"""What of a trace becomes one RunArtifacts record: a whole run, or each attempt of a benchmark run or a set of rollouts.
+"""What of a trace becomes one record of a format that holds one run: a whole run, or each attempt of a benchmark run or a set of rollouts.
 
 Works on any format's spans, by kinds and parents alone.
 """
@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from ..model import AnySpan, Attempt, Item, ModelRequest, Phase, Run, Task, ToolCall, TraceHeader
+from .model import AnySpan, Attempt, Item, ModelRequest, Phase, Run, Task, ToolCall, TraceHeader
 
 
 class Unit(Struct, kw_only=True):
-    """One record to be. ``attempt`` is the one that stands for it (the last of a run that was tried again); ``requests`` and ``calls`` of
-    all that is below, in the order of their starts; ``verify``: phases that judge it."""
+    """One record to be. ``attempt`` is the one that stands for it (the last of a run that was tried again); ``requests`` and ``calls``
+    are of all that is below, in the order of their starts; ``spans``: everything, in the order in which it came."""
 
     header: TraceHeader
     run: Run | None = None
@@ -24,6 +24,7 @@ class Unit(Struct, kw_only=True):
     requests: list[ModelRequest] = []
     calls: list[ToolCall] = []
     phases: list[Phase] = []
+    spans: list[AnySpan] = []
     many: bool = False
 
 
@@ -120,5 +121,6 @@ def _unit(header: TraceHeader, top: AnySpan, inside: list[AnySpan], by_id: dict[
         requests=sorted((s for s in inside if isinstance(s, ModelRequest)), key=begun),
         calls=sorted((s for s in inside if isinstance(s, ToolCall)), key=begun),
         phases=[s for s in inside if isinstance(s, Phase)],
+        spans=inside,
         many=many,
     )
