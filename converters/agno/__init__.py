@@ -1,6 +1,7 @@
 """Agno ``RunOutput`` and its team and workflow kin in every container, and run events as JSON Lines or server-sent events."""
 
-from ..registry import Format, Match, Probe
+from ..registry import Format, Match, Probe, top_keys
+from ..source import HEAD
 
 _RUN = frozenset(
     {"run_id", "agent_id", "team_id", "workflow_id", "session_id", "messages", "tools", "content", "content_type", "created_at"}
@@ -14,13 +15,23 @@ def _is_event(keys: frozenset[str]) -> bool:
     return "event" in keys and bool({"created_at", "run_id"} & keys) and bool(_OWNERS & keys or "session_id" in keys)
 
 
+def _sessions(look: Probe) -> bool:
+    """A JsonStorage folder of 1.x: nothing but JSON files, named by the session that each holds."""
+    names = sorted(n for n in look.entries if not n.startswith("."))
+    if look.path is None or not names or not all(n.endswith(".json") for n in names):
+        return False
+    with (look.path / names[0]).open("rb") as file:
+        keys = top_keys(file.read(HEAD))
+    return "session_id" in keys and bool({"memory", "session_data", "runs"} & keys)
+
+
 def _run(look: Probe) -> Match | None:
     """A record, a session, a database or a folder of one."""
     keys = look.keys
     if look.shape == "directory":
         if _JSONDB & look.entries:
             return Match(90, "has agno_sessions.json or agno_runs.json")
-        return None
+        return Match(70, "JSON files with a session each (agno 1.x)") if _sessions(look) else None
     if look.shape == "sqlite":
         return Match(60 if b"run_data" in look.head or b"session_data" in look.head else 20, "a SQLite file")
     if look.shape not in ("object", "array", "lines"):

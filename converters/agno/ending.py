@@ -56,8 +56,10 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
         span = make(base)
         if span.end is not None and (base[0] is None or span.end > base[0]):
             base = (span.end, span.uncertainty)
-        run.trace.put(run.trace, span)
+        run.put(span)
     run.mark(*base)
+    start, end = _widen(run, start, end)
+    edges = [(t.begin, t.stop, u) for t, (_, _, u) in zip(run.tries, edges, strict=True)]
     for t, (a, b, u) in list(zip(run.tries, edges, strict=True))[run.emitted :]:
         run.trace.put(run.trace, spans.attempt(run, t, a, b, max(u, off if t is run.tries[0] else 0)))
     run.emitted = len(run.tries)
@@ -70,6 +72,29 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
         run.trace.put(run.trace, spans.wait(run, i, a, b, u))
     run.emitted_waits = len(waits)
     return start, end
+
+
+def _widen(run: OpenRun, start: int | None, end: int | None) -> tuple[int | None, int | None]:
+    """Attempts and run reach as far as what is in them, where their own clock is not the better one."""
+    for i, t in enumerate(run.tries):
+        first, last = i == 0, i + 1 == len(run.tries)
+        if t.earliest is not None and (t.begin is None or t.earliest < t.begin) and (not first or _loose(run, t.begin, t.earliest)):
+            if not first and (before := run.tries[i - 1]).latest is not None and before.stop is not None and t.earliest < before.stop:
+                continue
+            t.begin = t.earliest
+        if last and t.latest is not None and (t.stop is None or t.latest > t.stop) and _loose(run, t.stop, t.latest):
+            t.stop = t.latest
+    begin, stop = run.tries[0].begin, run.tries[-1].stop
+    if begin is not None and (start is None or begin < start):
+        start = begin
+    if stop is not None and (end is None or stop > end):
+        end = stop
+    run.end = end
+    return start, end
+
+
+def _loose(run: OpenRun, edge: int | None, reached: int) -> bool:
+    return edge is None or run.uncertainty > _STREAMED or abs(edge - reached) <= run.uncertainty
 
 
 def _inferred(run: OpenRun) -> None:

@@ -23,7 +23,7 @@ from .parts import FAMILY, Call, OpenPhase, Trace
 from .run import OpenRun
 from .schema import BASE, Event, Record, Tool, items, loosely
 from .schema import Requirement as Requirement
-from .times import UNKNOWN, Window, number, point, window
+from .times import UNKNOWN, Window, clocks, number, point, window
 
 _ALIASES: Final = {
     "RunResponse": "RunContent",
@@ -76,6 +76,7 @@ class Engine:
         self.roots: set[str] = set()
         self.orphans: OrderedDict[str, list[tuple[OpenRun, int | None, int | None]]] = OrderedDict()
         self.thin: dict[str, list[tuple[Event, dict[str, Raw]]]] = {}
+        self.closing: set[str] = set()  # runs that ended and wait for the call that started them
         self.drivers: dict[str, str] = {}  # workflow id → run of it that an agent drives
         self.foreseen: tuple[Counter[str], dict[str, Counter[str]]] = (Counter(), {})
         self.parents: dict[str, str] = {}  # run id → parent run id, from records
@@ -384,6 +385,26 @@ class Engine:
         return True
 
     # ------------------------------------------------------------------------------------------- ends of runs
+    def finish(self, run: OpenRun, how: str | None, at: Window, hold: bool = False) -> None:
+        """A run's terminal event. One that a call started, and that has no exact clock of its own, waits for the end of that call, which has."""
+        call = run.parent_call
+        if call is not None and not self.live and not call.over and not any(t.any_tool for t in run.tries):
+            run.ending = how or run.ending
+            call.ending.append((run, how, at, hold))
+            self.closing.add(run.run_id)
+            return
+        self.end(run, how, at, hold)
+
+    def completed(self, call: Call, end: int | None) -> None:
+        """A call is complete: what it started ended with it, where it started one run only."""
+        waiting, call.ending = call.ending, []
+        for run, how, at, hold in waiting:
+            self.closing.discard(run.run_id)
+            if len(waiting) + len(call.children) == 1 and end is not None:
+                run.outer = (call.after, end)
+            if run.run_id in self.runs:
+                self.end(run, how, at, hold)
+
     def end(self, run: OpenRun, how: str | None, at: Window, hold: bool = False) -> None:
         """A run is over (or broken off): its last spans. ``hold``: its own span waits, since it may go on (after an error)."""
         run.ending = how or run.ending
@@ -408,6 +429,8 @@ class Engine:
                 if block is None or block.type != "parallel":
                     owner.soft, owner.soft_off = end, run.uncertainty
         above = run.parent_run or (self._above(run) if run.parent is not None else None)
+        if above is not None and above.tries and run.parent == above.tries[-1].id:
+            above.reach(above.tries[-1], start, end)
         if above is not None:
             above.low = min((x for x in (above.low, start) if x is not None), default=None)
             above.high = max((x for x in (above.high, end) if x is not None), default=None)
@@ -468,6 +491,8 @@ class Engine:
         """No more input: what is open is unfinished, innermost first."""
         for call in [c for r in list(self.runs.values()) for c in r.calls if c.waiting]:
             self.release(call)
+        for call in [c for r in list(self.runs.values()) for c in r.calls if c.ending]:
+            self.completed(call, None)
         self.flush_thin(None)
         for run in reversed(list(self.runs.values())):
             if run.run_id in self.runs:
@@ -617,6 +642,8 @@ def _tool_completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw])
         call = run.open_call(tool.tool_call_id, tool.tool_name)
         if call is not None and call.waiting:
             engine.release(call)
+        if call is not None and call.ending:
+            engine.completed(call, clocks(tool.metrics).end)
         extra = records.payload(e, odd)
         text = jsonio.text(e.content)
         if call is not None:
@@ -632,6 +659,8 @@ def _tool_error(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> 
         call = run.open_call(tool.tool_call_id, tool.tool_name)
         if call is not None and call.waiting:
             engine.release(call)
+        if call is not None and call.ending:
+            engine.completed(call, None)
         run.tool_error(run.now, tool, raw, more, jsonio.text(e.error))
 
 
@@ -656,7 +685,7 @@ def _completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> N
         run.plan = records.plan_of(Record(run_id=run.run_id, messages=e.messages), engine.options.media)
     _embedded(engine, run, e)
     engine.flush_thin(run.trace, run.run_id)
-    engine.end(run, run.ending if run.ending in ("cancelled", "error") else records.stated(run) or "completed", run.now)
+    engine.finish(run, run.ending if run.ending in ("cancelled", "error") else records.stated(run) or "completed", run.now)
 
 
 def _error(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
@@ -664,7 +693,7 @@ def _error(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
     text = jsonio.text(e.content) or jsonio.text(e.error)
     run.error = model.Error(type=e.error_type, message=text)
     records.terminal(run, e, odd)
-    engine.end(run, "error", run.now, hold=run.node is None)
+    engine.finish(run, "error", run.now, hold=run.node is None)
 
 
 def _cancelled(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:

@@ -68,6 +68,7 @@ class Call:
     open_children: int = 0
     claimed: bool = False
     waiting: list[Any] = field(default_factory=list)
+    ending: list[Any] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     source: dict[str, Raw] = field(default_factory=dict)
     outcome: Outcome | None = None
@@ -110,6 +111,7 @@ class Request:
     asked: list[ToolCallPart] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     answers: list[Message] = field(default_factory=list)
+    unran: list[Call] = field(default_factory=list)
     response_id: str | None = None
     content: Raw = field(default_factory=lambda: ABSENT)
     error: Error | None = None
@@ -173,6 +175,8 @@ class Try:
     high: int | None = None
     begin: int | None = None  # set when the run ends
     stop: int | None = None
+    earliest: int | None = None  # of the spans in it
+    latest: int | None = None
 
 
 @dataclass

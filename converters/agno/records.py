@@ -243,8 +243,10 @@ def begun(n: Node) -> Window:
         value = jsonio.value(said.get("created_at", ABSENT))
         first = window(value if isinstance(value, int | float | str) else None)
         break
-    if created.lo is None or (first.lo is not None and first.lo - created.lo > 10 * SLACK):
-        return first if first.lo is not None else created
+    if created.lo is None:
+        return first
+    if first.lo is not None and first.lo > created.lo:
+        return first if first.lo - created.lo > 10 * SLACK else Window(created.lo, first.hi)
     return created
 
 
@@ -293,6 +295,8 @@ def _feed(engine: Engine, n: Node) -> None:
                 continue
             seen.add(said)
         engine.event(e, odd)
+    for call in [c for r in list(engine.runs.values()) for c in r.calls if c.ending]:
+        engine.completed(call, None)
     for one in n.walk():
         run = engine.runs.get(one.run_id)
         if run is not None and run.node is one and one is not n:

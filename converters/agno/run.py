@@ -279,7 +279,7 @@ class OpenRun:
             self.tail += r.turn.clocks.duration  # counts from the last tool: its own calls set it back
         if r.turn is not None:
             self._calls_of(r, r.turn, last)
-        self.flush_calls(force=True)
+        self.flush_calls(True, r)
         if failed is not None and not r.over:
             r.error, r.done = r.error or Error(type=failed), self.now
         if r.inferred and not r.inserted:
@@ -298,14 +298,27 @@ class OpenRun:
             self.request_last = r
         r.history = self.chain.history()
         self.chain.close(r.id, r.input, r.output)
-        self.later(lambda base: spans.request(self, r, first, base), r.after is not None and not last)
+        now = (r.after is not None or self.live) and not last
+        self.later(lambda base: spans.request(self, r, first, base), now)
+        for call in r.unran:
+            self.later(lambda base, call=call: spans.tool_call(self, call, base[0], base[0], "derived", base[1]), now)
+
+    def put(self, span: AnySpan) -> None:
+        """Emit a span, and let its attempt know how far it reaches."""
+        t = next((t for t in self.tries if t.id == span.parent_id), self.tries[-1])
+        self.reach(t, span.start, span.end)
+        self.trace.put(self.trace, span)
+
+    def reach(self, t: Try, start: int | None, end: int | None) -> None:
+        t.earliest = min((x for x in (t.earliest, start) if x is not None), default=None)
+        t.latest = max((x for x in (t.latest, end, start) if x is not None), default=None)
 
     def later(self, make: Callable[[tuple[int | None, int]], AnySpan], now: bool) -> None:
         """Emit what ``make`` gives: now, or when the run's start is known. ``make`` gets the end of what came before, and by how much that may be off."""
         if now:
-            span = make((None, 0))
+            span = make((self.soft, self.soft_off))
             self.mark(span.end, span.uncertainty)
-            self.trace.put(self.trace, span)
+            self.put(span)
         else:
             self.late.append(make)
 
@@ -471,7 +484,7 @@ class OpenRun:
         if any(c.over for c in self.calls):
             self.flush_calls()
 
-    def flush_calls(self, force: bool = False) -> None:
+    def flush_calls(self, force: bool = False, request: Request | None = None) -> None:
         """Emit calls that are over, unless others of their batch are still open."""
         if not self.calls or (not force and any(not c.over for c in self.calls)):
             return
@@ -479,6 +492,9 @@ class OpenRun:
         stretches = batch([self.stretch(c) for c in ready])
         before = self.soft
         for call, s in zip(ready, stretches, strict=True):
+            if not s.start.exact and request is not None and not call.begun and spans.outcome(self, call)[0] == "rejected":
+                request.unran.append(call)  # it takes no time: it stands where its request ends
+                continue
             self.emit_call(call, s, before)
             before = self.soft
 
@@ -494,6 +510,9 @@ class OpenRun:
             ):
                 return Stretch(point(early), point(c.end), None, False)
             if generator and call.begun and call.started.lo is not None:
+                follows = self.request is not None and self.request.calls and self.request.calls[0] is not call
+                if follows and call.after is not None and call.started.holds(call.after) and call.after <= c.start:
+                    return Stretch(point(call.after), point(c.end), None, False)  # right after the call before it
                 return Stretch(call.started.after(call.after).before(c.start), point(c.end), None, False)
             return Stretch(point(c.start), point(c.end), duration, True)
         if not call.over and not call.done.exact:
@@ -533,7 +552,7 @@ class OpenRun:
                     time=window(call.tool.created_at).lo if call.tool else None,
                 )
             )
-        self.trace.put(self.trace, span)
+        self.put(span)
 
     def resolve_pending(self, at: Window, final: bool = False) -> None:
         """Calls that a pause held back and that no event took up: answered from outside, refused, or still waiting."""
@@ -626,6 +645,9 @@ def executed(tool: Tool) -> bool:
 def _without_floats(call: Call, duration: int | None) -> Stretch:
     """A call whose source has no float clock (1.x, a continuation): the seconds of its events, its duration, and what came before it."""
     start, end = call.started.after(call.after), call.done
+    lows, highs = [w.lo for w in call.children if w.lo is not None], [w.hi for w in call.children if w.hi is not None]
+    if lows and highs and call.delegates:  # what it started says more
+        return Stretch(point(min(lows)), point(max(highs)), None, False)
     if duration is None:
         return Stretch(start if start.lo is not None else Window(call.after, None), end, None, False)
     if start.lo is None and end.lo is not None:

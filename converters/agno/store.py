@@ -132,15 +132,16 @@ def roots(found: list[Node]) -> list[Node]:
 
 
 def folder(source: Source, report: Report) -> Iterator[Node]:
-    """A JsonDb folder: ``agno_sessions.json`` and (3.x) ``agno_runs.json``."""
+    """A JsonDb folder: ``agno_sessions.json`` and (3.x) ``agno_runs.json``; in 1.x one file a session."""
     assert source.path is not None
     found: list[Node] = []
-    for name in ("agno_runs.json", "agno_sessions.json"):
-        path = source.path / name
-        if not path.is_file():
-            continue
-        inner = Source(f"{source.name}/{name}", path=path)
-        found += runs_of(jsonio.decode(inner.data(), _raw.decode, report))
+    fixed = [source.path / name for name in ("agno_runs.json", "agno_sessions.json") if (source.path / name).is_file()]
+    for path in fixed or sorted(p for p in source.path.glob("*.json") if p.is_file()):
+        inner = Source(f"{source.name}/{path.name}", path=path)
+        try:
+            found += runs_of(jsonio.decode(inner.data(), _raw.decode, report))
+        except ReadError as error:
+            report.note("bad-file", f"{path.name}: {error.message}", "lost", byte=error.byte, path=error.path)
     yield from roots(found)
 
 
