@@ -45,6 +45,8 @@ def traces(items: Iterable[Item]) -> Iterator[tuple[TraceHeader, list[AnySpan]]]
 def units(header: TraceHeader, spans: list[AnySpan]) -> Iterator[Unit]:
     """The records that a trace becomes, in the order of its runs and attempts."""
     by_id = {s.id: s for s in spans}
+    holders = {s.parent_id for s in spans if isinstance(s, Attempt) and s.agent is not None}
+    sets = {s.id for s in spans if isinstance(s, Run) and (s.type == "benchmark" or s.id in holders)}
 
     def owner(span: AnySpan) -> AnySpan | None:
         """The span whose record this one is in: an attempt of a run of many, else the outermost run, attempt or span."""
@@ -54,7 +56,7 @@ def units(header: TraceHeader, spans: list[AnySpan]) -> Iterator[Unit]:
         while at is not None and steps < 10_000:
             if isinstance(at, Attempt) and _stands_alone(at, by_id):
                 return at
-            if isinstance(at, Run | Attempt | ModelRequest | ToolCall | Phase):
+            if at.id not in sets and not isinstance(at, Task):
                 found = at
             at = by_id.get(at.parent_id) if at.parent_id is not None else None
             steps += 1
@@ -63,7 +65,7 @@ def units(header: TraceHeader, spans: list[AnySpan]) -> Iterator[Unit]:
     groups: dict[str, list[AnySpan]] = {}
     tops: dict[str, AnySpan] = {}
     for span in spans:
-        if isinstance(span, Task) or (isinstance(span, Run) and _has_units(span, spans, by_id)):
+        if isinstance(span, Task) or span.id in sets:
             continue
         top = owner(span)
         if top is not None:
@@ -73,6 +75,8 @@ def units(header: TraceHeader, spans: list[AnySpan]) -> Iterator[Unit]:
     alone = [t for t in order if isinstance(t, Attempt)]
     order = sorted(alone, key=lambda t: _place(t, by_id)) + [t for t in order if not isinstance(t, Attempt)] if alone else order
     for top in order:
+        if isinstance(top, Phase) and not any(isinstance(s, ModelRequest | ToolCall) for s in groups[top.id]):
+            continue  # a stretch of a benchmark run outside of its attempts
         yield _unit(header, top, groups[top.id], by_id, len(order) > 1)
 
 
@@ -86,12 +90,6 @@ def _stands_alone(attempt: Attempt, by_id: dict[str, AnySpan]) -> bool:
     """Whether an attempt is a record of its own: the agent's invocation under a benchmark, a task, or a set of rollouts."""
     above = by_id.get(attempt.parent_id) if attempt.parent_id is not None else None
     return attempt.agent is not None or above is None or isinstance(above, Task) or (isinstance(above, Run) and above.type == "benchmark")
-
-
-def _has_units(run: Run, spans: list[AnySpan], by_id: dict[str, AnySpan]) -> bool:
-    if run.type == "benchmark":
-        return True
-    return any(isinstance(s, Attempt) and s.agent is not None and s.parent_id == run.id for s in spans)
 
 
 def _above(span: AnySpan, by_id: dict[str, AnySpan]) -> Iterator[AnySpan]:

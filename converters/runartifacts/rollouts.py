@@ -19,7 +19,7 @@ from ..errors import Report
 from ..model import Attempt, Item, Phase, Run, Score, Task
 from ..registry import WriteOptions
 from ..units import Unit, traces, units
-from .write import Record, dump
+from .write import SHAPE, Record, dump
 
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 
@@ -120,7 +120,8 @@ def value_of(unit: Unit) -> float | None:
 def reward(unit: Unit) -> dict[str, Any] | None:
     """``reward.json``: reward and verifier rows, from the verify phases, else from the scores. None when nothing was judged."""
     rows, rubric = [], None
-    for phase in (p for p in unit.phases if p.type == "verify" and p.key != "verify"):
+    own = unit.attempt is not None and SHAPE in unit.attempt.attributes
+    for phase in (p for p in unit.phases if own and p.type == "verify" and p.key != "verify"):
         if phase.key == "verify.rubric":
             rubric = _rubric(phase)
         else:
@@ -140,6 +141,8 @@ def reward(unit: Unit) -> dict[str, Any] | None:
     value = value_of(unit)
     if value is None and not rows:
         return None
+    if not rows and not own and (verdict := verdict_of(unit)) in ("pass", "fail"):
+        rows = [{"module": unit.header.family, "success": verdict == "pass", "message": "", "output": ""}]
     found: dict[str, Any] = {} if value is None else {"reward": value}
     found["verifier_results"] = rows
     if rubric is not None:
@@ -204,7 +207,8 @@ def _summary(first: Record, group: list[Unit], rows: list[Any]) -> dict[str, Any
     passed = [r for r in plain if r.get("verification_passed") or (r.get("verification_passed") is None and not r.get("error"))]
     rewards = [r["reward"] for r in plain if isinstance(r.get("reward"), int | float)]
     steps = [r["steps"] for r in passed if isinstance(r.get("steps"), int)]
-    took = (run.end - run.start) / 1e9 if run is not None and run.start is not None and run.end is not None else 0.0
+    whole = group[0].task or run
+    took = (whole.end - whole.start) / 1e9 if whole is not None and whole.start is not None and whole.end is not None else 0.0
     return {
         "task_id": first.task_id(),
         "rollout_count": len(rows),

@@ -272,7 +272,8 @@ class Record:
             key = (request.conversation_id, request.agent or request.parent_id)
             if not self.own and request.system_instructions and system.get(key) != request.system_instructions:
                 system[key] = request.system_instructions
-                yield self._render(Message(role="system", parts=request.system_instructions), asked, answered, told)
+                first = Message(role="system", parts=request.system_instructions)
+                yield self._render(self._stamped(first, request.start), asked, answered, told)
             fresh = request.input_messages
             if request.history is None:
                 fresh = _new(fresh, seen.get(key, []))
@@ -292,8 +293,8 @@ class Record:
                     yield self._render(message, asked, answered, told)
 
     def _stamped(self, message: Message, time: int | None) -> Message:
-        """The message with a time, when its record has none of its own: that of the request that it was sent with."""
-        if self.own or message.time is not None or not self.timed or message.role == "tool":
+        """The message with the time of the request that it was sent with: other formats' message times are coarse, or none."""
+        if self.own or time is None or not self.timed or message.role == "tool":
             return message
         return msgspec.structs.replace(message, time=time)
 
@@ -312,7 +313,7 @@ class Record:
                         time=message.time if n == 0 else begun,
                         source={k: raw(v) for k, v in piece.items()} if isinstance(piece, dict) else {},
                     )
-            elif self.own or message.time is not None or not self.timed:
+            elif self.own or not self.timed or request.end is None or request.clock == "synthetic":
                 yield message
             else:
                 yield msgspec.structs.replace(message, time=request.end)
@@ -334,10 +335,12 @@ class Record:
                 levels = (call.attributes.get("spanport.tool.error.outer"), call.attributes.get("spanport.tool.error.message"))
                 failed = next((x for x in levels if isinstance(x, bool)), call.outcome != "ok")
                 answer = messages.answer(self.shape, part.id if part else None, call.server, call.name, wire, unknown, failed)
-                if not self.own and message.time is None and self.timed:
+                if not self.own and call.end is not None and call.clock != "synthetic":
                     message = msgspec.structs.replace(message, time=call.end)
             elif not self.own and part is not None and part.id is not None:
-                answer = messages.Answer(part.id, None, wire, None)
+                answer = messages.Answer(part.id, "", wire, None)
+            if not self.own:
+                message = msgspec.structs.replace(message, source={})
             return messages.render(message, self.shape, answer, timed=self.timed)
         for place in message.parts:
             if isinstance(place, ToolCallPart):

@@ -153,8 +153,8 @@ def time_of(text: str | None) -> int | None:
 
 
 def iso(ns: int) -> str:
-    """ns as SimLab prints it: UTC, microseconds, no fraction when it is zero."""
-    shown = clock.to_iso(ns)
+    """ns as SimLab prints it: UTC, microseconds (what is below is cut), no fraction when it is zero."""
+    shown = clock.to_iso(ns // 1000 * 1000)
     return shown.replace(".000000", "") if shown[19:26] == ".000000" and shown[26:27] in "+-" else shown
 
 

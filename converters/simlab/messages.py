@@ -34,7 +34,7 @@ def answer(shape: str, number: str | None, server: str | None, name: str, wire: 
     asked = wire or (f"{server}__{name}" if server else name)
     if shape in ("A", "B"):
         return Answer(number, None, asked, is_error)
-    return Answer(number, "unknown" if unknown else server, asked if unknown else name, is_error)
+    return Answer(number, "unknown" if unknown else server or "", asked if unknown else name, is_error)
 
 
 def default_text(value: Any) -> str:

@@ -140,10 +140,10 @@ class _Builder:
             server, name, parameters, _ = entry_fields(self.doc.calls[call.result])
             if name:
                 if server != "unknown":
-                    return server, name if server is None or not name.startswith(f"{server}__") else bare(name), parameters
+                    return server or None, bare(name) if server and name.startswith(f"{server}__") else name, parameters
                 return server_of(name), bare(name), parameters
         wire = call.nested.wire if call.nested is not None else (call.note.name if call.note else None) or ""
-        server = call.note.server if call.note is not None and call.note.server not in (None, "unknown") else server_of(wire)
+        server = call.note.server if call.note is not None and call.note.server not in (None, "", "unknown") else server_of(wire)
         return server, bare(wire), ABSENT
 
     def span_times(self, call: Call) -> tuple[int | None, int | None, Clock, int]:
