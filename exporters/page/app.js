@@ -11,10 +11,10 @@ async function traceAt(number) {
   return traces.get(number);
 }
 
-// --- the address: #trace=ID&span=ID
+// --- the address: #trace=ID&span=ID, with `again` for a second copy of a trace in the page
 function place() {
   const given = new URLSearchParams(location.hash.slice(1)), trace = given.get('trace');
-  const number = trace === null ? -1 : pageInfo.runs.findIndex((run) => run.trace === trace);
+  const again = Number(given.get('again') || 0), number = trace === null ? -1 : pageInfo.runs.findIndex((run) => run.trace === trace && run.again === again);
   return { number: number < 0 && pageInfo.runs.length === 1 ? 0 : number, span: given.get('span') };
 }
 
@@ -84,7 +84,6 @@ function openTrace(t) {
   fillFilters(t);
   $('tree').scrollTop = 0;
   refresh();
-  drawScale();
   setTime(t.from, t.to);
 }
 
@@ -117,7 +116,7 @@ function drawTotals(t, run) {
     const bar = el('.share', {}, ['model', 'both', 'tool', 'rest'].filter((c) => time[c] > 0).map((c) => { const i = el('i.share-' + c); i.style.flexGrow = time[c] / time.whole; return i; }));
     const percent = (ns) => `${Math.round(ns / time.whole * 100)} %`;
     tiles.push(el('.tile.tile-share', {}, el('span.tile-label', {}, 'Time by kind'), bar,
-      el('span.tile-note', {}, `models ${percent(time.model + time.both)} · tools ${percent(time.tool + time.both)}`)));
+      el('span.tile-note', {}, [['models', time.model + time.both], ['tools', time.tool + time.both]].filter((p) => p[1]).map(([name, ns]) => `${name} ${percent(ns)}`).join(' · '))));
   }
   $('totals').replaceChildren(...tiles.filter(Boolean));
 }
@@ -427,7 +426,7 @@ function markRun(position) {
   runsList.refresh();
   runsList.reveal(runsShown.chosen);
 }
-const openRun = (number) => { location.hash = `#trace=${pageInfo.runs[number].trace}`; };
+const openRun = (number) => { location.hash = runAddress(number); };
 $('runs-query').addEventListener('input', listRuns);
 $('runs-query').addEventListener('keydown', (e) => {
   if (e.key === 'Escape') { e.target.value = ''; listRuns(); }
@@ -448,6 +447,8 @@ async function begin() {
     return;
   }
   pageInfo = JSON.parse(await unpack('page'));
+  const copies = new Map();
+  for (const run of pageInfo.runs) { run.again = copies.get(run.trace) || 0; copies.set(run.trace, run.again + 1); }
   addEventListener('hashchange', go);
   await go();
   if (!$('trace').hidden) $('tree').focus({ preventScroll: true });

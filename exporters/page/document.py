@@ -50,13 +50,19 @@ def element(name: str, data: bytes) -> bytes:
 def notices(reports: Iterable[Report], clean: Callable[[str], str]) -> list[list[Any]]:
     """What the readers had to say, as [severity, text, input]: no more than MOST_NOTICES, and the last one says how many more there are."""
     told = [
-        [n.severity, clean(str(n).removeprefix(f"{n.input}: ") if n.input else str(n)), PurePath(n.input or "").name]
+        [n.severity, clean(_without_folder(str(n).removeprefix(f"{n.input}: "), n.input)), PurePath(n.input or "").name]
         for r in reports
         for n in r.notices
         if n.severity != "info"
     ]
     more = sum(r.warnings for r in reports) - len(told[:MOST_NOTICES])
     return told[:MOST_NOTICES] + ([["warning", f"{more:,} more are not listed here", ""]] if more > 0 else [])
+
+
+def _without_folder(text: str, input: str | None) -> str:
+    """``text`` without the place on this machine where its input lies: a page is passed on."""
+    folder = str(PurePath(input or "").parent)
+    return text.replace(folder + "/", "") if len(folder) > 1 else text
 
 
 def redacted(trace: Trace, redactor: Redactor) -> Trace:

@@ -21,11 +21,22 @@ const copyButton = (what, text) => el('button.quiet.sign.copy', {
   type: 'button', title: `Copy ${what}`, 'aria-label': `Copy ${what}`, onclick: (e) => copy(text(), e.currentTarget),
 }, sign('copy'));
 
+// A long text in pieces, at line ends where there are some, so that the browser lays out only those on screen.
+function pieces(text, size = 10000) {
+  const found = [];
+  for (let at = 0; at < text.length;) {
+    const line = text.lastIndexOf('\n', at + size), end = line > at ? line + 1 : at + size;
+    found.push(el('.piece', {}, text.slice(at, end)));
+    at = end;
+  }
+  return found;
+}
+
 // A text as it is; of a long one the beginning, and a button for the rest.
 function longText(text, classes = '', most = LONG) {
   const node = el('.text' + classes, { dir: 'auto' }, text.length > most ? text.slice(0, most) : text);
   if (text.length <= most) return node;
-  const more = el('button.quiet.more', { type: 'button', onclick: () => { node.textContent = text; more.remove(); } }, `Show all ${many(text.length)} characters`);
+  const more = el('button.quiet.more', { type: 'button', onclick: () => { node.replaceChildren(...pieces(text)); more.remove(); } }, `Show all ${many(text.length)} characters`);
   return el('', {}, node, more);
 }
 
@@ -118,10 +129,13 @@ const spanLink = (t, r, before) => el('a.span-link.k-' + KINDS[t.kind[r]].code +
   href: address(t, r), 'data-row': r,
 }, before ? el('span.note', {}, before) : null, sign(KINDS[t.kind[r]].code, 'icon'), el('span.label', {}, visibleText(nameOf(t, r))),
 isBad(t, r) ? sign('error', 'error') : null, el('span.note', {}, t.clock[r] < 2 ? duration(t.length[r]) : ''));
-const address = (t, r) => `#trace=${pageInfo.runs[t.number].trace}` + (r < 0 ? '' : `&span=${idOf(t, r)}`);
+const runAddress = (number) => `#trace=${pageInfo.runs[number].trace}` + (pageInfo.runs[number].again ? `&again=${pageInfo.runs[number].again}` : '');
+const address = (t, r) => runAddress(t.number) + (r < 0 ? '' : `&span=${idOf(t, r)}`);
 
+// Labels and values, in two columns where there is room; long values after the short ones, each on a line of its own.
 function factList(pairs) {
-  return el('dl.facts', {}, pairs.filter((p) => p[1] !== null && p[1] !== '').map(([label, value]) => [el('dt', {}, label), el('dd', { dir: 'auto' }, value)]));
+  const given = pairs.filter((p) => p[1] !== null && p[1] !== ''), long = ([, value]) => typeof value !== 'string' || value.length > 24;
+  return el('dl.facts', {}, [...given.filter((p) => !long(p)), ...given.filter(long)].map((p) => [el('dt', {}, p[0]), el(long(p) ? 'dd.long' : 'dd', { dir: 'auto' }, p[1])]));
 }
 const asText = (value) => typeof value === 'string' ? visibleText(value) : Array.isArray(value) ? value.map(asText).join(', ') : JSON.stringify(value);
 

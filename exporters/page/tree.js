@@ -104,8 +104,12 @@ function fillRow(row, position) {
   row.tokens.textContent = t.input.has(r) ? `${short(t.input.get(r))} → ${short(t.output.get(r))}` : open || !folds ? '' : `${many(t.end[r] - r - 1)} below`;
   row.time.textContent = isNaN(t.length[r]) ? (flags & UNFINISHED ? 'no end' : '–') : (t.clock[r] === 2 ? '' : t.clock[r] === 1 ? '~' : '') + (t.clock[r] === 2 ? '–' : duration(t.length[r]));
   row.bar.className = `bar c${t.clock[r]}` + (flags & UNFINISHED ? ' unfinished' : '');
+  placeBars(row);
+}
+
+function placeBars(row) {
+  const t = view.t, r = row.row, off = t.unsure.get(r);
   placeBar(row.bar, t.start[r], shownEnd(t, r));
-  const off = t.unsure.get(r);
   if (off) placeBar(row.unsure, t.start[r] - off, shownEnd(t, r) + off); else row.unsure.hidden = true;
 }
 
@@ -165,10 +169,15 @@ function setTime(from, to) {
   let width = Math.min(Math.max(to - from, least), whole);
   from = Math.min(Math.max(from, t.from), t.to - width);
   view.from = from; view.to = from + width;
+  timeLater();
+}
+let timeAsked = false;
+function timeLater() { if (!timeAsked) { timeAsked = true; requestAnimationFrame(drawTime); } }
+function drawTime() {
+  timeAsked = false;
   drawScale();
-  treeList.stamp++;
-  treeList.later();
-  mapLater();
+  for (const row of treeList.pool) if (row.row !== undefined && row.row < view.t.n) placeBars(row);
+  drawMap();
 }
 function zoom(factor, at = 0.5) {
   const width = view.to - view.from, point = view.from + width * at;
@@ -350,4 +359,4 @@ tree.addEventListener('pointermove', (e) => {
 });
 for (const end of ['pointerup', 'pointercancel']) tree.addEventListener(end, (e) => fingers.delete(e.pointerId));
 tree.addEventListener('scroll', mapLater, { passive: true });
-new ResizeObserver(() => { if (view.t) { drawScale(); mapLater(); } }).observe(tree);
+new ResizeObserver(() => { if (view.t) timeLater(); }).observe(tree);
