@@ -129,6 +129,8 @@ class Document:
             found["trajectory_id"] = stated_id
         elif depth and run is not None:
             found["trajectory_id"] = _number(run)
+        elif self.unit.many and not own and self.unit.attempt is not None:
+            found["trajectory_id"] = self.unit.attempt.id
         found["agent"] = self._agent(run, attempt, requests, source, own)
         found["steps"] = steps
         totals = _totals(attempt, run, requests, source, own, len(steps))
@@ -147,9 +149,7 @@ class Document:
     def _agent(
         self, run: Run | None, attempt: Attempt | None, requests: list[ModelRequest], source: dict[str, Raw], own: bool
     ) -> dict[str, Any]:
-        name = (run.name if run is not None else "") or (attempt.agent if attempt is not None and attempt.agent else "")
-        if attempt is not None and attempt.agent and run is not None and run.type == "benchmark":
-            name = attempt.agent
+        name = attempt.agent if attempt is not None and attempt.agent is not None else run.name if run is not None else ""
         version = run.attributes.get("gen_ai.agent.version") if run is not None else None
         found: dict[str, Any] = {}
         if name or not own:
@@ -291,14 +291,15 @@ class Steps:
         if number is not None:
             found["tool_call_id"] = number
             self.asked.setdefault(number, deque()).append(step)
-        found["function_name"] = part.name
-        found["arguments"] = _object(part.arguments) if not self.own else part.arguments or Raw(b"{}")
         held = self.by_number.get(number) if number is not None else None
+        known = next((c for c in held if c.id not in self.done), None) if held and not self.own else None
+        found["function_name"] = known.name if known is not None and known.server else part.name
+        found["arguments"] = _object(part.arguments) if not self.own else part.arguments or Raw(b"{}")
         call = next((c for c in held if "extra" in c.source), None) if held and self.own else None
         if call is not None:
             found["extra"] = call.source["extra"]
-        elif not self.own and held and held[0].server:
-            found["extra"] = {"tool_server": held[0].server}
+        elif known is not None and known.server:
+            found["extra"] = {"tool_server": known.server}
         return found
 
     # -- answers
