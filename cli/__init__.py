@@ -9,7 +9,7 @@ import signal
 import sys
 from importlib import import_module
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -48,13 +48,19 @@ class LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
-        if name not in COMMANDS and not name.startswith("-"):
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
             near = get_close_matches(name, COMMANDS, 1)
             hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(COMMANDS)}."
             ctx.fail(f"No such command {name!r}. {hint}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # click would make it status 1
+            raise _Unread from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -84,6 +90,10 @@ def group() -> None:
 
 
 group.params.extend(output.options())
+
+
+class _Unread(BaseException):
+    """The reader of a pipe (head) has enough."""
 
 
 class _Terminated(BaseException):
@@ -119,13 +129,14 @@ def run(args: list[str] | None = None) -> int:
     except _Terminated:
         click.echo("terminated; what was finished is kept", err=True)
         return 143
-    except BrokenPipeError:  # the reader of a pipe (head) has enough: end as the signal would have ended us
+    except (_Unread, BrokenPipeError):  # end as the signal would have ended us
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:
         if output.debug():
             raise
+        from ..converters.errors import SpanportError
         from .common import internal
 
-        click.echo(f"error: {internal(error)}", err=True)
+        click.echo(f"error: {error if isinstance(error, SpanportError) else internal(error)}", err=True)
         return 1

@@ -9,9 +9,11 @@ from __future__ import annotations
 import glob
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from ..converters import registry
 from ..converters.errors import ReadError, SpanportError
@@ -19,6 +21,8 @@ from ..converters.source import Source, fetched, file_system, is_url, shown_url,
 
 _NOT_RUNS = ("-wal", "-shm", "-journal")
 """Ends of names of files that belong to another file (SQLite)."""
+
+_REMOTE_FILES = 200_000
 
 
 class NotARun(SpanportError):
@@ -28,13 +32,15 @@ class NotARun(SpanportError):
 @dataclass(frozen=True)
 class Input:
     """One input. ``name``: a path, a URL, or ``-``. ``relative``: its place in the tree of everything that was named, for outputs.
-    ``found``: it was found in a folder (``argument``) and not named itself. ``folder``: a URL of a whole folder that is one run."""
+    ``found``: it was found in a folder (``argument``) and not named itself. ``folder``: a URL of a whole folder that is one run.
+    ``problem``: why it could not even be listed."""
 
     name: str
     relative: str
     argument: str = ""
     found: bool = False
     folder: bool = False
+    problem: ReadError | None = None
 
     def __str__(self) -> str:
         return "standard input" if self.name == "-" else shown_url(self.name) if is_url(self.name) else self.name
@@ -64,7 +70,10 @@ class Inputs:
         named = [(argument, name) for argument in self.arguments for name in _globbed(argument)]
         base = _base([name for _, name in named])
         for argument, name in named:
-            yield from self._expanded(argument, name, base)
+            try:
+                yield from self._expanded(argument, name, base)
+            except ReadError as error:  # said where it is opened, so that it fails like any other input
+                yield Input(name, "input", argument, problem=error)
 
     def _expanded(self, argument: str, name: str, base: str | None) -> Iterator[Input]:
         if name == "-":
@@ -80,7 +89,7 @@ class Inputs:
 
     def _one_run(self, source: Source) -> bool:
         """Whether a format takes the whole folder as one run."""
-        return any(self.from_ in (None, f.name) for f, _ in registry.candidates(registry.probe(source)))
+        return any(self.from_ in (None, f.name) for f, m in registry.candidates(registry.probe(source)) if m.certainty >= registry.ONE_RUN)
 
     def _walk(self, folder: str) -> Iterator[tuple[str, bool]]:
         try:
@@ -108,44 +117,52 @@ class Inputs:
             yield Input(url, posixpath.basename(url.split("?", 1)[0].rstrip("/")) or "input", argument)
             return
         system, path = file_system(url)
+        path = path.rstrip("/")
+
+        def address(place: str) -> str:
+            return url.replace(path, place) if "::" in url else str(system.unstrip_protocol(place))
+
         try:
-            yield from self._remote_in(system, path, url, argument)
-        except (ReadError, GeneratorExit):
+            if any(c in path for c in "*?["):
+                found = [f for f in sorted(system.glob(path)) if not system.isdir(f)]
+                if not found:
+                    raise ReadError("no file fits", input=shown_url(url))
+                base = _base(found)
+                for file in found:
+                    yield Input(address(file), _relative(file, base) if base else posixpath.basename(file), argument)
+            elif system.isdir(path):
+                with tempfile.TemporaryDirectory(prefix="spanport-") as names:
+                    yield from self._remote_folder(argument, path, _skeleton(system, path, names), address)
+            else:
+                yield Input(url, posixpath.basename(path), argument)
+        except (SpanportError, GeneratorExit):
             raise
         except Exception as error:  # each file system raises its own
             raise ReadError(str(error).split("\n", 1)[0] or type(error).__name__, input=shown_url(url)) from error
 
-    def _remote_in(self, system: object, path: str, url: str, argument: str) -> Iterator[Input]:
-        list_, is_dir = system.ls, system.isdir  # type: ignore[attr-defined]
+    def _remote_folder(self, argument: str, path: str, names: str, address: Callable[[str], str]) -> Iterator[Input]:
+        if self._one_run(source_of(names)):
+            yield Input(address(path), posixpath.basename(path), argument, folder=True)
+            return
+        for copy, whole in self._walk(names):
+            relative = _relative(copy, names)
+            yield Input(address(f"{path}/{relative}"), relative, argument, found=True, folder=whole)
 
-        def named(place: str) -> str:
-            return str(system.unstrip_protocol(place)) if "::" not in url else url.replace(path, place)  # type: ignore[attr-defined]
 
-        def walk(place: str, top: str) -> Iterator[Input]:
-            entries = sorted(list_(place, detail=True), key=lambda e: str(e["name"]))
-            names = frozenset(posixpath.basename(str(e["name"]).rstrip("/")) for e in entries)
-            look = registry.Probe(named(place), "directory", entries=names)
-            if any(self.from_ in (None, f.name) for f, _ in registry.candidates(look)):
-                relative = posixpath.relpath(place, top) if place != top else posixpath.basename(place)
-                yield Input(named(place), relative, argument, found=place != top, folder=True)
-                return
-            for entry in entries:
-                name = str(entry["name"]).rstrip("/")
-                if posixpath.basename(name).startswith(".") or name == place:
-                    continue
-                if entry["type"] == "directory":
-                    yield from walk(name, top)
-                elif not name.endswith(_NOT_RUNS):
-                    yield Input(named(name), posixpath.relpath(name, top), argument, found=True)
-
-        if any(c in path for c in "*?["):
-            for found in sorted(system.glob(path)):  # type: ignore[attr-defined]
-                if not is_dir(found):
-                    yield Input(named(found), posixpath.basename(found), argument)
-        elif is_dir(path):
-            yield from walk(path.rstrip("/"), path.rstrip("/"))
-        else:
-            yield Input(url, posixpath.basename(path), argument)
+def _skeleton(system: Any, path: str, target: str) -> str:
+    """The folder behind a URL as a folder of empty files, whose names tell what is a run; where it lies."""
+    top = os.path.join(target, posixpath.basename(path) or "input")
+    for n, file in enumerate(system.find(path)):
+        if n >= _REMOTE_FILES:
+            raise ReadError(f"more than {_REMOTE_FILES:,} files", input=path, hint="name a folder in it")
+        parts = posixpath.relpath(file, path).split("/")
+        if ".." in parts:
+            continue
+        place = os.path.join(top, *parts)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        open(place, "wb").close()
+    os.makedirs(top, exist_ok=True)
+    return top
 
 
 def _globbed(argument: str) -> list[str]:
@@ -175,6 +192,8 @@ def _relative(name: str, base: str) -> str:
 def open_input(given: str | Input) -> Source:
     """The source behind an input."""
     one = given if isinstance(given, Input) else Input(given, given)
+    if one.problem is not None:
+        raise one.problem
     if one.name == "-":
         import sys
 

@@ -27,6 +27,10 @@ BUILTIN = ("runartifacts", "agno", "agentcompass", "atif", "chat", "otlp", "span
 Shape = Literal["directory", "object", "array", "lines", "sse", "sqlite", "empty", "binary", "other"]
 
 
+ONE_RUN = 50
+"""See `Match`."""
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """What a reader may be told. Times in ns. ``follow``: keep waiting for more (a growing file or directory) until the run in it ends;
@@ -67,7 +71,8 @@ class Probe:
 
 @dataclass(frozen=True)
 class Match:
-    """How sure a format is (1 to 100) that an input is its own, and why, for `spanport formats` and for error messages."""
+    """How sure a format is (1 to 100) that an input is its own, and why, for `spanport formats` and for error messages. Of a directory, less
+    than `ONE_RUN` says that it is no run itself but holds some: among other things, perhaps, so the command line looks into it."""
 
     certainty: int
     why: str
@@ -252,6 +257,8 @@ def detect(source: Source) -> Format:
     """The format of ``source`` by its content. ReadError says what it looks like when none fits, and which fit when two are equally sure."""
     look = probe(source)
     found = candidates(look)
+    if not found and source.damage is not None:
+        raise ReadError(f"{source.damage}; no format recognised in what came before", input=source.name)
     if not found:
         raise ReadError(
             f"no format recognised in {_describe(look)}", input=source.name, hint="name one with --from (spanport formats lists them)"

@@ -108,11 +108,11 @@ def _pairs(ones: list[AnySpan], twos: list[AnySpan]) -> list[tuple[AnySpan | Non
     """Which belong together, in an order that keeps both."""
     if not ones or not twos:
         return [(s, None) for s in ones] + [(None, s) for s in twos]
-    by_key = {(kind_of(s), s.key, label(s)): s for s in twos}
+    by_key = {_exactly(s): s for s in twos}
     partner: dict[str, AnySpan] = {}
     taken: set[str] = set()
     for s in ones:
-        other = by_key.get((kind_of(s), s.key, label(s)))
+        other = by_key.get(_exactly(s))
         if other is not None and other.id not in taken:
             partner[s.id] = other
             taken.add(other.id)
@@ -133,6 +133,11 @@ def _pairs(ones: list[AnySpan], twos: list[AnySpan]) -> list[tuple[AnySpan | Non
         found.append((s, match))
     found += [(None, s) for s in twos[at:] if s.id not in taken]
     return found
+
+
+def _exactly(span: AnySpan) -> tuple[str, str, str]:
+    """The same thing in both: a model request too when another model was asked."""
+    return kind_of(span), span.key, "" if isinstance(span, ModelRequest) else label(span)
 
 
 def _sort(span: AnySpan) -> tuple[str, str]:

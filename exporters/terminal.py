@@ -431,8 +431,8 @@ def _label(row: Row, room: int) -> Text:
     if row.below:
         line.append(f" +{row.below:,}", "dim")
     words = [{"ok": "✓", "error": "✗"}.get(w, w) for w in outcome.split(", ") if w]
-    if words[:1] == ["✓"]:
-        words = [w for w in words if w != "completed"]
+    redundant = {"✓": ("completed",), "✗": ("failed", "error")}.get(words[0] if words else "", ())
+    words = [w for w in words if w not in redundant]
     tail = "".join(f" {w}" for w in words)
     space = room - cell_len(tail)
     if space < 8:

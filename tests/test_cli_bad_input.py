@@ -1,0 +1,190 @@
+"""Bad input, for every format that is read: no traceback, at most three lines on standard error that name the file, the right exit status, no hang.
+
+The good samples are the smallest fixtures that are recognised as each format, so a new format is tried as soon as it has a fixture.
+"""
+
+import json
+import os
+import random
+import time
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+from spanport.cli import run
+from spanport.converters import registry
+from spanport.converters.errors import ReadError
+from spanport.converters.source import source_of
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+DEEP = 200_000
+
+
+@lru_cache(maxsize=1)
+def samples() -> dict[str, Path]:
+    """Format → its smallest fixture file, of those that can be read as a whole."""
+    found: dict[str, Path] = {}
+    roots = [FIXTURES, *(Path(p) for p in [os.environ.get("SPANPORT_CORPUS")] if p)]
+    for path in sorted((p for root in roots for p in root.rglob("*") if p.is_file()), key=lambda p: (p.stat().st_size, str(p))):
+        if path.stat().st_size > 300_000 or path.suffix in (".md", ".py") or "bad" in path.parts or "trunc" in str(path):
+            continue
+        try:
+            name = registry.detect(source_of(path)).name
+        except ReadError:
+            continue
+        if name not in found and path.stat().st_size > 300:
+            found[name] = path
+    return found
+
+
+NAMES = sorted(samples())
+
+
+def tried(capfd, path: Path, *more: str) -> tuple[int, str, list[str]]:
+    """Exit status, standard output and the lines of standard error of ``spanport check``; what no run may do is asserted."""
+    capfd.readouterr()
+    start = time.monotonic()
+    status = run(["check", "-j1", *more, str(path)])
+    took = time.monotonic() - start
+    out, err = capfd.readouterr()
+    lines = err.splitlines()
+    assert status in (0, 1, 3), (status, err)
+    assert "Traceback" not in err, err
+    assert "internal error" not in err, err
+    assert len(lines) <= 3, err
+    assert max(map(len, lines), default=0) < 1000, err
+    assert took < 20, f"{took:.0f} s"
+    if status == 1:
+        assert lines, "an error without a word"
+        assert path.name in err, err
+    if status == 0:
+        assert not [x for x in lines if x.startswith("error")], err
+    return status, out, lines
+
+
+def variants(data: bytes) -> dict[str, bytes]:
+    """What may happen to a file, by name."""
+    lines = data.split(b"\n")
+    middle = len(lines) // 2
+    chance = random.Random(7)
+    return {
+        "bom": b"\xef\xbb\xbf" + data,
+        "crlf": data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"),
+        "bad-line": b"\n".join([*lines[:middle], b'{"broken": ', *lines[middle:]]),
+        "binary-line": b"\n".join([*lines[:middle], bytes(chance.randrange(256) for _ in range(300)), *lines[middle:]]),
+        "deep-line": b"\n".join([*lines[:middle], b"[" * DEEP, *lines[middle:]]),
+        "nul": data[: len(data) // 2] + b"\0" * 50 + data[len(data) // 2 :],
+        "twice": data + data,
+        "not-utf8": data.replace(b"a", b"\xff", 7),
+        "surrogate": data.replace(b'": "', b'": "\\ud800', 5),
+        "nan": data.replace(b": null", b": NaN"),
+        "long-number": data.replace(b": 1", b": " + b"1" * 5000, 3),
+        "utf16": data.decode("utf-8", "replace").encode("utf-16"),
+    }
+
+
+def retyped(data: bytes, line: int) -> dict[str, bytes]:
+    """The first object (or that of line ``line``) with each member in turn as something else."""
+    lines = data.split(b"\n")
+    try:
+        top = json.loads(data)
+        put = lambda value: json.dumps(value).encode()  # noqa: E731
+    except ValueError:
+        try:
+            top = json.loads(lines[line])
+        except (ValueError, IndexError):
+            return {}
+        put = lambda value: b"\n".join([*lines[:line], json.dumps(value).encode(), *lines[line + 1 :]])  # noqa: E731
+    one = top[0] if isinstance(top, list) and top else top
+    if not isinstance(one, dict):
+        return {}
+    found = {}
+    for key in one:
+        for word, value in (("null", None), ("number", -1.5), ("text", "x"), ("list", [[1], None, {}]), ("object", {"": []})):
+            changed = {**one, key: value}
+            found[f"{key}={word}"] = put([changed, *top[1:]] if isinstance(top, list) else changed)
+        deep = put({**one, key: "\0deep"}).replace(b'"\\u0000deep"', b"[" * DEEP + b"]" * DEEP)
+        found[f"{key}=deep"] = deep
+    return found
+
+
+@pytest.mark.parametrize("name", ["json", "jsonl", "pb", "txt"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b" \n\t\r\n ", b"null", b"\xef\xbb\xbf", b"[]", b"{}", b"5", b'"x"', b"[[[1]]]", b"\n\n\n", b"{", b'{"a"', b"\0" * 5000,
+        b"[" * DEEP, b'{"a":' * DEEP, b"[" * DEEP + b"]" * DEEP, b'{"messages":' + b"[" * DEEP, bytes(random.Random(3).randrange(256) for _ in range(5000)),
+        b"\x1f\x8b\x08\x00garbage that is no gzip", b"\x28\xb5\x2f\xfdgarbage that is no zstd", b"SQLite format 3\0" + b"\0" * 100,
+        b"data: \nevent: x\n\n", b"\xff\xfe{\0}\0",
+    ],
+    ids=lambda data: repr(data[:12]) + f"-{len(data)}",
+)  # fmt: skip
+def test_not_a_run(tmp_path, capfd, data, name):
+    path = tmp_path / f"input.{name}"
+    path.write_bytes(data)
+    status, _, lines = tried(capfd, path)
+    assert status == 1, lines
+
+
+@pytest.mark.parametrize("format", sorted(f.name for f in registry.formats().values() if f.reader))
+@pytest.mark.parametrize(
+    "data", [b"", b"null", b"[]", b"5", b"\0\1\2\3" * 100, b"[" * DEEP, b'{"a":1}\n{"b":2}\n', b"\xff" * 2000], ids=repr
+)
+def test_not_a_run_though_a_format_is_named(tmp_path, capfd, data, format):
+    path = tmp_path / "input"
+    path.write_bytes(data)
+    tried(capfd, path, "--from", format)
+
+
+def test_every_format_that_is_read_has_a_sample():
+    readable = {f.name for f in registry.formats().values() if f.reader and not f.folder}
+    assert readable - set(NAMES) <= set(), f"no fixture is recognised as {sorted(readable - set(NAMES))}"
+
+
+@pytest.mark.parametrize("format", NAMES)
+def test_truncated_anywhere(tmp_path, capfd, format):
+    data = samples()[format].read_bytes()
+    path = tmp_path / samples()[format].name
+    cuts = {0, 1, 2, len(data) - 1, len(data) - 2} | set(random.Random(1).sample(range(len(data)), min(25, len(data))))
+    for i, cut in enumerate(sorted(c for c in cuts if c >= 0)):
+        path.write_bytes(data[:cut])
+        tried(capfd, path, *(["--from", format] if i % 2 else []))
+
+
+@pytest.mark.parametrize("format", NAMES)
+def test_damaged(tmp_path, capfd, format):
+    data = samples()[format].read_bytes()
+    path = tmp_path / samples()[format].name
+    for word, changed in variants(data).items():
+        path.write_bytes(changed)
+        try:
+            status, _, _ = tried(capfd, path)
+        except AssertionError as error:
+            raise AssertionError(f"{word}: {error}") from error
+        if word == "bom" and not data.startswith(b"SQLite") and format != "otlp-proto":
+            assert status in (0, 3), "a byte-order mark made it unreadable"
+
+
+@pytest.mark.parametrize("line", [0, -2])
+@pytest.mark.parametrize("format", NAMES)
+def test_wrong_types(tmp_path, capfd, format, line):
+    path = tmp_path / samples()[format].name
+    for word, changed in retyped(samples()[format].read_bytes(), line).items():
+        path.write_bytes(changed)
+        try:
+            tried(capfd, path, "--from", format)
+        except AssertionError as error:
+            raise AssertionError(f"{word}: {error}") from error
+
+
+@pytest.mark.parametrize("format", NAMES)
+def test_flipped_bytes(tmp_path, capfd, format):
+    data = samples()[format].read_bytes()
+    path = tmp_path / samples()[format].name
+    chance = random.Random(11)
+    for _ in range(12):
+        changed = bytearray(data)
+        for _ in range(chance.choice((1, 3, 20))):
+            changed[chance.randrange(len(changed))] = chance.randrange(256)
+        path.write_bytes(changed)
+        tried(capfd, path, "--from", format)
