@@ -211,6 +211,8 @@ def _clock(run: OpenRun) -> tuple[int | None, int | None, int]:
             end = max(end or 0, begin + run.tail)
         if end is None or (high is not None and end < high):
             end = high
+    if end is not None and run.ceiling is not None and end > run.ceiling and (high is None or high <= run.ceiling):
+        end = run.ceiling
     if start is not None and end is not None and end < start:
         end = start
     run.uncertainty = off

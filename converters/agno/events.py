@@ -386,9 +386,9 @@ class Engine:
 
     # ------------------------------------------------------------------------------------------- ends of runs
     def finish(self, run: OpenRun, how: str | None, at: Window, hold: bool = False) -> None:
-        """A run's terminal event. One that a call started, and that has no exact clock of its own, waits for the end of that call, which has."""
+        """A run's terminal event. One that a call started waits for the end of that call, which has an exact clock."""
         call = run.parent_call
-        if call is not None and not self.live and not call.over and not any(t.any_tool for t in run.tries):
+        if call is not None and not self.live and not call.over:
             run.ending = how or run.ending
             call.ending.append((run, how, at, hold))
             self.closing.add(run.run_id)
@@ -400,6 +400,7 @@ class Engine:
         waiting, call.ending = call.ending, []
         for run, how, at, hold in waiting:
             self.closing.discard(run.run_id)
+            run.ceiling = end
             if len(waiting) + len(call.children) == 1 and end is not None:
                 run.outer = (call.after, end)
             if run.run_id in self.runs:

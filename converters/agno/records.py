@@ -19,7 +19,7 @@ from ..model import ABSENT
 from . import messages, workflow
 from .parts import Call, OpenPhase, Plan
 from .run import OpenRun, executed
-from .schema import BASE, Event, Record, Requirement, Tool, items, loosely
+from .schema import BASE, Event, Record, Requirement, Tool, array, items, loosely
 from .times import SLACK, UNKNOWN, Window, point, window
 
 if TYPE_CHECKING:
@@ -202,9 +202,7 @@ def attach(run: OpenRun, n: Node, media: bool = False) -> None:
             run.source[name] = value
     run.source.update(n.odd)
     run.source.update(n.extra)
-    if r.forked_from_run_id or r.regenerated_from:
-        origin = r.regenerated_from or r.forked_from_run_id or ""
-        run.origin = origin
+    facts(run, jsonio.fields(n.raw), media)
     run.plan = plan_of(r, media)
     run.plan.members = list(n.children)
     for requirement, _ in items(Requirement, r.requirements):
@@ -221,6 +219,31 @@ def attach(run: OpenRun, n: Node, media: bool = False) -> None:
     trace.name = trace.name or run.name or None
 
 
+def facts(run: OpenRun, fields: dict[str, Raw], media: bool) -> None:
+    """What of a run's untyped fields is worth an attribute: where it was forked from, and its media as described (never their bytes)."""
+    for name in (
+        "forked_from_run_id",
+        "forked_from_message_index",
+        "forked_from_session_id",
+        "regenerated_from",
+        "cancellation_stage",
+        "content_type",
+    ):
+        value = jsonio.value(fields.get(name, ABSENT))
+        if isinstance(value, str | int) and (name, value) != ("content_type", "str"):
+            run.attributes[f"agno.{name}"] = value
+    given = jsonio.fields(fields.get("input", ABSENT))
+    places = [("input.", given), ("", fields)]
+    for prefix, where in places:
+        for name, modality in (*messages.MEDIA.items(), ("audios", "audio"), ("response_audio", "audio")):
+            held = where.get(name, ABSENT)
+            if jsonio.is_null(held):
+                continue
+            parts = [messages.describe(item, modality, media) for item in array(held) or ([held] if jsonio.fields(held) else [])]
+            if parts:
+                run.attributes[f"agno.{prefix}{name}"] = [jsonio.value(model.raw(p)) for p in parts]
+
+
 def terminal(run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
     """What a terminal event says of the run, where no record says it: fields without a typed home."""
     if run.node is not None:
@@ -228,6 +251,7 @@ def terminal(run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
     for name, value in payload(e, odd).items():
         if name not in ("content", "member_responses", "step_executor_runs", "messages", "tools") and name not in run.source:
             run.source[name] = value
+    facts(run, payload(e, odd), False)
     if run.model is None:
         run.model, run.provider = e.model, e.model_provider
 

@@ -79,6 +79,7 @@ class OpenRun:
         self.input: Raw = ABSENT
         self.output: Raw = ABSENT
         self.source: dict[str, Raw] = {}
+        self.attributes: dict[str, Value] = {}
         self.events: list[Event] = []
         self.requests_seen = False
         self.stated = False
@@ -90,7 +91,6 @@ class OpenRun:
         self.outer: tuple[int | None, int | None] | None = None
         self.node: Any = None  # the record (records.Node), where there is one
         self.claim: Callable[[Call], None] | None = None
-        self.origin: str | None = None
         self.begun: Window = UNKNOWN
         self.previous: Window = UNKNOWN
         self.emitted = 0
@@ -105,6 +105,7 @@ class OpenRun:
         self.step_ids: dict[str, list[OpenPhase]] = {}
         self.left: list[tuple[OpenPhase, Window]] = []
         self.clock: int | None = None
+        self.ceiling: int | None = None  # the end of the call that started it
         self.busy = 0  # ns that its tools took
         self.tail = 0  # ns that requests took after the last tool, as far as they state it
         self.end: int | None = None
@@ -254,13 +255,14 @@ class OpenRun:
 
     def insert(self, turn: Turn) -> None:
         """A request that only the record tells of."""
-        counted = self.attempt.requests
-        if self.requests_seen:  # beside request events it gets a number of its own, so that theirs stay the same without the record
+        counted, told = self.attempt.requests, self.requests_seen
+        if told:  # beside request events it gets a number of its own, so that theirs stay the same without the record
             self.attempt.requests = self.attempt.extra
         self.request_start(turn.time, None, None, inferred=not turn.stated)
         r = self.request
         assert r is not None
-        if self.requests_seen:
+        self.requests_seen = told
+        if told:
             self.attempt.extra, self.attempt.requests = self.attempt.requests, counted
             r.key = f"extra/{r.number}"
             r.id = self.trace.span(self.run_id, "attempt", str(self.attempt.number), "extra", str(r.number))
