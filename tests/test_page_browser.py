@@ -92,17 +92,35 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
+@pytest.fixture(scope="module")
+def contexts(chromium: Any) -> Callable[[tuple[int, int], str], Any]:
+    """A browser's context for each size and scheme, kept over the tests (they leave nothing behind)."""
+    known: dict[tuple[tuple[int, int], str], Any] = {}
+
+    def get(size: tuple[int, int], scheme: str) -> Any:
+        if (size, scheme) not in known:
+            context = known[size, scheme] = chromium.new_context(
+                viewport={"width": size[0], "height": size[1]},
+                color_scheme=scheme,
+                has_touch=size == NARROW,
+                permissions=["clipboard-read", "clipboard-write"],
+            )
+            context.set_default_timeout(15_000)
+            context.add_init_script("addEventListener('securitypolicyviolation', (e) => console.error('policy: ' + e.violatedDirective))")
+        return known[size, scheme]
+
+    return get
+
+
 @pytest.fixture
-def opened(chromium: Any, files: dict[str, Path]) -> Iterator[Callable[..., Any]]:
+def opened(contexts: Callable[..., Any], files: dict[str, Path]) -> Iterator[Callable[..., Any]]:
     """Opens a page; at the end nothing must have been said, thrown or asked for."""
     trouble: list[str] = []
-    contexts = []
+    pages = []
 
     def open_page(name: str, at: str = "", size: tuple[int, int] = WIDE, scheme: str = "light") -> Any:
-        context = chromium.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, has_touch=size == NARROW)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(10_000)
+        page = contexts(size, scheme).new_page()
+        pages.append(page)
         url = files[name].as_uri()
         page.on("console", lambda m: trouble.append(f"console: {m.text}"))
         page.on("pageerror", lambda e: trouble.append(f"error: {e}"))
@@ -113,14 +131,13 @@ def opened(chromium: Any, files: dict[str, Path]) -> Iterator[Callable[..., Any]
                 trouble.append(f"request: {r.url[:80]}") if r.url.split("#")[0] != url and not r.url.startswith("data:image/png") else None
             ),
         )
-        page.add_init_script("addEventListener('securitypolicyviolation', (e) => console.error('policy: ' + e.violatedDirective))")
         page.goto(url + at)
         page.wait_for_selector("body[data-ready]")
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
     assert trouble == []
 
 
@@ -241,7 +258,6 @@ def test_a_tool_call_shows_arguments_result_and_its_request(opened: Callable[...
 
 def test_json_folds_and_copies(opened: Callable[..., Any]) -> None:
     page = opened("one")
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator(".row[aria-label^='tool call search_library, 1.84 s']").click()
     section = page.locator("#panel section", has=page.locator("h3:has-text('Arguments')"))
     toggle = section.locator(".j-toggle").first
@@ -591,6 +607,8 @@ def test_light_and_dark_by_the_system_and_by_the_switch(opened: Callable[..., An
     assert light(dark)
     dark.click("#theme")
     assert not light(dark)
+    dark.click("#theme")
+    assert dark.get_attribute("#theme", "aria-label") == "Theme: as the system"
     page.emulate_media(color_scheme="dark")
     assert not light(page)
 
