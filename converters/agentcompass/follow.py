@@ -28,6 +28,7 @@ POLL: Final = 0.2
 SETTLE: Final = 3.0
 """Seconds that a finished run may take to write its final state to run_info.json."""
 _BLOCK: Final = 1 << 20
+_MARK: Final = 1024
 _JUDGED: Final = frozenset(name for group in ISSUE_PHASES.values() for name in group)
 """Phases that a result can still say something of: they wait for it. The others go out when they end."""
 
@@ -39,7 +40,7 @@ class Tail:
         self.path, self.report = path, report
         self.restarted = False
         self._file: BinaryIO | None = None
-        self._rest = b""
+        self._rest = self._mark = b""
         self._number = self._offset = 0
 
     def read(self) -> Iterator[Line]:
@@ -58,8 +59,9 @@ class Tail:
             self._file = self.path.open("rb")
         except OSError:
             return False
-        self._number = self._offset = 0
         self._drop()
+        self._mark = b""
+        self._number = self._offset = 0
         return True
 
     def _drop(self) -> None:
@@ -75,14 +77,26 @@ class Tail:
             return False
         return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino)
 
+    def _cut(self) -> bool:
+        """Whether the file is no longer the one that was read: shorter, or other bytes stand where the last ones were (it was cut and has grown
+        past them since). The mark is long enough to hold the last event's time."""
+        assert self._file is not None
+        end = self._offset + len(self._rest)
+        if os.fstat(self._file.fileno()).st_size < end:
+            return True
+        self._file.seek(end - len(self._mark))
+        return self._file.read(len(self._mark)) != self._mark
+
     def _lines(self) -> Iterator[Line]:
         assert self._file is not None
-        if os.fstat(self._file.fileno()).st_size < self._offset + len(self._rest):
+        if self._cut():
             self._file.seek(0)
             self._drop()
+            self._mark = b""
             self._number = self._offset = 0
             self.restarted = True
         while block := self._file.read(_BLOCK):
+            self._mark = (self._mark + block)[-_MARK:]
             *whole, self._rest = (self._rest + block).split(b"\n")
             for data in whole:
                 self._number += 1

@@ -160,17 +160,21 @@ class Details:
 
     def __init__(self, root: Path, report: Report) -> None:
         self.root, self.report = root, report
-        self.folder = root / "details" if (root / "details").is_dir() else root
         self.known: dict[str, TaskFiles] = {}
         self._retries: list[Path] | None = None
+
+    @property
+    def folder(self) -> Path:
+        """``details``, or the root itself when that is one; of a run that has just begun it may come later."""
+        below = self.root / "details"
+        return self.root if not below.is_dir() and is_details(self.root) else below
 
     def scan(self) -> dict[str, TaskFiles]:
         """All tasks, by id. The id is read from task.json, never from a name."""
         for state, folder in self._folders():
             self._add(state, folder)
-        if self.folder.name == "details" or self.folder != self.root:
-            for path in names(self.folder):
-                self._add_flat(path)
+        for path in names(self.folder):
+            self._add_flat(path)
         return self.known
 
     def _folders(self) -> Iterator[tuple[str | None, Path]]:

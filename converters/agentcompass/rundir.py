@@ -213,8 +213,9 @@ class Joiner:
             task, found = self._files(base)
             there = found is not None and found.result is not None and found.result.is_file()
             spans = attempts.spans(base, phases, found, task, self._context(progress), True)
-            if not self.live or not there or (found is not None and found.result is not None and found.result.is_file()):
-                break  # else its folder moved while it was read
+            now = self._files(base)[1] if self.live else None
+            if now is None or now.result is None or (there and found is not None and found.result == now.result) or not now.result.is_file():
+                break  # else the result came, or its folder moved, while it was read
         self.seen.setdefault(task, set()).add(base.number)
         yield from (s for s in self._note(spans) if s.id not in self.sent)
         self.sent.difference_update(p.id for p in phases)
@@ -239,6 +240,8 @@ class Joiner:
         files = self._name(task)
         phases = self.held.pop(base.id, [])
         members: dict[str, Raw] = files.members(self.report, self.root) if files is not None else {}
+        if self.live and files is not None and not members and (files := self._name(task)) is not None:  # it moved meanwhile
+            members = files.members(self.report, self.root)
         if files is not None:
             yield from self._lost(files, members, base.id, base.start, progress)
         yield from (p for p in phases if p.id not in self.sent)
