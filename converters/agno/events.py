@@ -524,7 +524,7 @@ class Engine:
         for run_id in named:
             self.roots.discard(run_id)
             self.placing.pop(run_id, None)
-            if run_id in self.runs and run_id in done:
+            if run_id in self.runs and run_id in done and run_id not in self.closing:
                 run = self.runs[run_id]
                 self.end(run, run.ending, run.terminal)
 

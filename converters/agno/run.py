@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Raw
@@ -28,6 +29,7 @@ from ..model import (
     ToolCallPart,
     ToolCallResponsePart,
     Usage,
+    Value,
 )
 from . import messages, spans
 from .messages import Turn
@@ -303,7 +305,10 @@ class OpenRun:
         now = (r.after is not None or self.live) and not last
         self.later(lambda base: spans.request(self, r, first, base), now)
         for call in r.unran:
-            self.later(lambda base, call=call: spans.tool_call(self, call, base[0], base[0], "derived", base[1]), now)
+            self.later(partial(self._unran, call), now)
+
+    def _unran(self, call: Call, base: tuple[int | None, int]) -> AnySpan:
+        return spans.tool_call(self, call, base[0], base[0], "derived", base[1])
 
     def put(self, span: AnySpan) -> None:
         """Emit a span, and let its attempt know how far it reaches."""
