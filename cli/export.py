@@ -227,6 +227,7 @@ def pipeline(given: Given, spans: Spans, resource: dict[str, Any]) -> Pipeline:
             history=given.history,
             shift_to=given.shift_time,
             salt=given.id_salt,
+            trace_per=given.trace_per,
             resource={**environment(), **resource, **given.resources, **named},
             artifact_store=given.artifact_store,
         ),
@@ -256,7 +257,7 @@ def read(given: Given, inputs: Account, pipe: Pipeline, stop: Stop, spans: Spans
     """The items of all inputs as they leave. An input that can't be read is told of and does not stop the others."""
     from ..exporters.pipeline import pumped
 
-    options = registry.ReadOptions(follow=given.follow, trace_per=given.trace_per)
+    options = registry.ReadOptions(follow=given.follow)
     live = given.follow or "-" in given.runs
 
     def one(run: Input) -> Iterator[Item]:
@@ -517,7 +518,7 @@ def to_files(given: Given) -> int:
                     write(given, read(given, inputs, pipe, stop, spans), file, codec, spans, stop, pipe)
                 say(f"wrote {given.output}")
         else:
-            options = registry.ReadOptions(follow=given.follow, trace_per=given.trace_per)
+            options = registry.ReadOptions(follow=given.follow)
             for one in Inputs(given.runs, given.from_):
                 report = Report(input=str(one), strict=given.strict)
                 name = one.output(".otlp.jsonl").name

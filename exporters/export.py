@@ -5,7 +5,8 @@ items → stages (given by the caller) → flat spans dressed by the profile →
 
 from __future__ import annotations
 
-from collections import Counter
+import threading
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -166,6 +167,47 @@ class Encoder:
         return piece
 
 
+class Courier:
+    """Sends in a thread of its own, in the order given, while the next request is read and encoded. One request is under way and ``ahead`` wait;
+    more than that is not taken, so that memory stays bounded when the receiver is slow."""
+
+    def __init__(self, deliver: Callable[[list[Piece]], None], ahead: int = 1) -> None:
+        self._deliver = deliver
+        self._waiting: deque[list[Piece] | None] = deque()
+        self._room, self._ready = threading.Semaphore(ahead + 1), threading.Semaphore(0)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="spanport-send", daemon=True)
+        self._thread.start()
+
+    def put(self, pieces: list[Piece] | None) -> None:
+        """Hand over one request, as soon as there is room for it."""
+        try:
+            self._room.acquire()
+        finally:  # also when a signal breaks the waiting off: nothing that was read is dropped
+            self._waiting.append(pieces)
+            self._ready.release()
+
+    def _run(self) -> None:
+        while True:
+            self._ready.acquire()
+            if (pieces := self._waiting.popleft()) is None:
+                return
+            try:
+                if self._error is None:
+                    self._deliver(pieces)
+            except BaseException as error:
+                self._error = error
+            finally:
+                self._room.release()
+
+    def close(self) -> None:
+        """Wait until everything is sent. What sending raised, which is a defect, is raised here."""
+        self.put(None)
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+
 def send(
     items: Iterable[Item | None],
     to: Destination,
@@ -182,44 +224,56 @@ def send(
     say_old: Callable[[], None] = lambda: None,
     channel: Channel | None = None,
     codec: Codec | None = None,
+    overlap: bool | None = None,
 ) -> Account:
     """Send ``items`` to ``to``; the account holds every span that was read. A None among them means that nothing comes for the moment: then
     what is held goes. ``keep`` takes what could not be delivered, ``ledger`` knows what was delivered before, ``delivered`` is told of
-    requests that were accepted whole, ``stop`` ends it early: then what is read and not sent goes to ``keep``. Only a reader raises."""
+    requests that were accepted whole, ``stop`` ends it early: then what is read and not sent goes to ``keep``. ``overlap``: send in a thread, while
+    the next is read (by default where there is a network; ``keep``, ``ledger``, ``delivered`` and ``say`` are then called in it). Only a reader raises."""
+    overlap = channel is None if overlap is None else overlap
     plan, account, stop = plan or Plan(), account if account is not None else Account(), stop if stop is not None else Stop()
     codec = codec or codec_for(to.protocol)
     channel = channel or open_channel(to, stop)
 
+    sent = Account()  # by the thread that sends; the other one reads and encodes
+
     def accepted(pieces: list[Piece]) -> None:
         if ledger is not None:
-            ledger.mark(to.name, pieces, account)
+            ledger.mark(to.name, pieces, sent)
         if delivered is not None:
             delivered(pieces)
 
-    sender = Sender(channel, codec, account, retry=retry, limits=plan.limits, stop=stop, keep=keep, say=say, delivered=accepted)
+    sender = Sender(channel, codec, sent, retry=retry, limits=plan.limits, stop=stop, keep=keep, say=say, delivered=accepted)
     encoder = Encoder(codec, plan, account, say_old)
     batcher = Batcher(codec, plan.limits, plan.at_once)
 
-    def deliver(requests: Iterable[list[Piece]]) -> None:
-        for pieces in requests:
-            if ledger is None:
-                sender.deliver(pieces)
-                continue
-            left, why = ledger.deliver(to.name, pieces, account, sender.deliver, force=force, stop=stop)
-            if left:
-                sender.fail(left, why)
+    def deliver(pieces: list[Piece]) -> None:
+        if ledger is None:
+            sender.deliver(pieces)
+            return
+        left, why = ledger.deliver(to.name, pieces, sent, sender.deliver, force=force, stop=stop)
+        if left:
+            sender.fail(left, why)
 
+    courier = Courier(deliver) if overlap else None
+    hand = courier.put if courier is not None else deliver
     try:
         try:
             for item in items:
                 if item is None:
-                    deliver(batcher.flush())
+                    for pieces in batcher.flush():
+                        hand(pieces)
                 elif (made := encoder.encode(item)) is not None:
-                    deliver(batcher.add(*made))
+                    for pieces in batcher.add(*made):
+                        hand(pieces)
         finally:  # what was read is sent, or kept, also when reading ends badly
-            deliver(batcher.flush())
+            for pieces in batcher.flush():
+                hand(pieces)
+            if courier is not None:
+                courier.close()
     finally:
         channel.close()
+        account.merge(sent)
     return account
 
 

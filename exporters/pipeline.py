@@ -1,4 +1,4 @@
-"""What is done to the items of a record before they leave, in this order: selection, history, secrets, content, time, ids, resource. One place, so that
+"""What is done to the items of a record before they leave, in this order: selection, history, traces, secrets, content, time, ids, resource. One place, so that
 every way out (a backend, a file, a dry run) gets the same.
 """
 
@@ -22,6 +22,7 @@ from ..converters.stages.resource import resource
 from ..converters.stages.salt import salt
 from ..converters.stages.select import parse, select
 from ..converters.stages.shift import shift
+from ..converters.stages.split import split
 from .backends import Scored
 from .otlp.account import Account
 
@@ -40,6 +41,7 @@ class Choices:
     history: Histories = "delta"
     shift_to: int | Literal["now"] | None = None
     salt: str | None = None
+    trace_per: Literal["run", "task", "attempt"] = "run"
     resource: dict[str, Value] = field(default_factory=dict)
     artifact_store: str | None = None
     """A folder for large payloads of artifacts: what is sent names them by SHA-256."""
@@ -68,6 +70,7 @@ class Pipeline:
             items = select(remember(items, whole), self._tests, self._not_selected)
         if choices.history != "delta" or whole is not None:
             items = history(items, choices.history, whole)
+        items = split(items, choices.trace_per)
         if self._redactor is not None:
             items = self._redactor.items(items)
         items = content(items, choices.content)

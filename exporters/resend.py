@@ -54,7 +54,7 @@ def resend(
 ) -> Resent:
     """Send one spool file. It is removed when every span of it was accepted or rejected; when a part failed, that part is in a new
     file; when nothing went, it stays as it is."""
-    stop, found = stop or Stop(), Resent(path)
+    stop, found = stop if stop is not None else Stop(), Resent(path)
     with locked(path) as mine:
         if not mine:
             found.skipped = "another process is sending it, or has sent it"

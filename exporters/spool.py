@@ -22,12 +22,12 @@ from msgspec import Struct
 from ..converters.clock import to_iso
 from ..converters.conventions.flat import FlatSpan
 from ..converters.errors import SpanportError
-from ..converters.otlp.encode import json_span
+from ..converters.otlp import jsontext
 from .otlp.codec import Codec, Envelope, Piece, attributes_of_json, flat_of_json, json_group
 from .otlp.settings import Destination
 
 SUFFIX: Final = ".otlp.jsonl"
-PER_LINE: Final = 256
+PER_LINE: Final = 128
 """Spans of one line."""
 KEPT_HEADERS: Final = ("x-project-name", "x-mlflow-experiment-id", "x-mlflow-run-id", "x-langfuse-ingestion-version")
 """Headers that route and hold no secret: only these are written down."""
@@ -98,8 +98,9 @@ class Spool:
                 self._open()
             assert self._file is not None
             start = self._file.tell()
-            self._file.write(line_of(pieces, self._codec))
-            self._file.flush()
+            left = memoryview(line_of(pieces, self._codec))
+            while left:  # a disk that is nearly full takes a part, and says so only of the next one
+                left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
             self.error = f"{self.folder}: {error.strerror or error}"
@@ -155,7 +156,7 @@ def line_of(pieces: Iterable[Piece], codec: Codec) -> bytes:
     """Pieces as one TracesData line, a ResourceSpans for each trace."""
     groups: dict[int, tuple[Envelope, list[bytes]]] = {}
     for piece in pieces:
-        groups.setdefault(id(piece.envelope), (piece.envelope, []))[1].append(_encode(json_span(codec.flat(piece.data))))
+        groups.setdefault(id(piece.envelope), (piece.envelope, []))[1].append(jsontext.span(codec.flat(piece.data)))
     return b'{"resourceSpans":[' + b",".join(json_group(e, spans) for e, spans in groups.values()) + b"]}\n"
 
 

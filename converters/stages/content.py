@@ -81,7 +81,7 @@ def _span(span: AnySpan, none: bool) -> AnySpan:
         "events": [_event(e) for e in span.events],
         "scores": [_score(s) for s in span.scores],
         "artifacts": [] if none else [_artifact(a) for a in span.artifacts],
-        "links": [Link(x.trace_id, x.span_id, x.type) for x in span.links] if none else span.links,
+        "links": [Link(trace_id=x.trace_id, span_id=x.span_id, type=x.type) for x in span.links] if none else span.links,
     }
     if span.error is not None:
         text = span.error.message

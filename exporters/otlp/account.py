@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 MAX_NAMED = 20
 """Spans, traces and reasons that are named in full; the rest is counted."""
+_SUMS = (
+    *("read", "accepted", "rejected", "failed", "spooled", "traces", "requests", "retries", "bytes", "sent_bytes"),
+    *("shortened", "redacted", "cut", "scores", "scores_failed", "ambiguous"),
+)
+_COUNTERS = ("left_out", "changed", "reasons", "warnings")
+_NAMED = ("rejected_spans", "failed_traces", "links")
 
 
 @dataclass
@@ -64,6 +71,26 @@ class Account:
         for trace in traces:
             if trace not in self.failed_traces and len(self.failed_traces) < MAX_NAMED:
                 self.failed_traces.append(trace)
+
+    def merge(self, other: Account) -> None:
+        """Take over what another part of the same export (a thread, a process, a worker) counted. ``stored`` is left: who reads back does it for all."""
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in _COUNTERS:
+            getattr(self, name).update(getattr(other, name))
+        for name in _NAMED:
+            mine = getattr(self, name)
+            mine.extend([x for x in getattr(other, name) if x not in mine][: max(0, MAX_NAMED - len(mine))])
+        times = [t for t in (self.first, other.first) if t is not None]
+        self.first = min(times, default=None)
+        times = [t for t in (self.last, other.last) if t is not None]
+        self.last = max(times, default=None)
+        self.unread |= other.unread
+        if self.spool and other.spool and self.spool != other.spool:
+            self.spool = os.path.commonpath([self.spool, other.spool])
+        else:
+            self.spool = self.spool or other.spool
+        self.spool_error = self.spool_error or other.spool_error
 
     def status(self) -> int:
         """0 nothing was rejected or failed; 3 a part was; 1 nothing arrived. A span that was accepted and could not be read back is not stored:

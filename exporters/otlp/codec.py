@@ -14,10 +14,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
 from ...converters.conventions.flat import Attributes, FlatEvent, FlatLink, FlatSpan
-from ...converters.otlp import wire
-from ...converters.otlp.encode import SCOPE, json_span, scope_version
+from ...converters.otlp import jsontext, wire
+from ...converters.otlp.encode import SCOPE, scope_version
 
-_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
@@ -92,7 +91,7 @@ class Json:
     content_type = "application/json"
 
     def span(self, flat: FlatSpan) -> bytes:
-        return _encode(json_span(flat))
+        return jsontext.span(flat)
 
     def request(self, pieces: Sequence[Piece]) -> bytes:
         return b'{"resourceSpans":[' + b",".join(json_group(e, spans) for e, spans in _groups(pieces)) + b"]}"
@@ -110,21 +109,7 @@ JSON: Final = Json()
 
 def json_group(envelope: Envelope, spans: Sequence[bytes]) -> bytes:
     """One ResourceSpans of encoded spans."""
-    carrier = FlatSpan(trace_id="", span_id="", name="", start=0, end=0, attributes=envelope.resource)
-    resource = _encode(json_span(carrier)["attributes"])
-    scope = _encode({"name": envelope.scope, "version": envelope.version or scope_version()})
-    tail = b',"schemaUrl":' + _encode(envelope.schema_url) if envelope.schema_url else b""
-    return (
-        b'{"resource":{"attributes":'
-        + resource
-        + b'},"scopeSpans":[{"scope":'
-        + scope
-        + b',"spans":['
-        + b",".join(spans)
-        + b"]"
-        + tail
-        + b"}]}"
-    )
+    return jsontext.group(envelope.resource, envelope.scope, envelope.version or scope_version(), spans, envelope.schema_url)
 
 
 # ------------------------------------------------------------------------------------------------- back to flat spans

@@ -57,7 +57,7 @@ class OneRequest(requests.Session):
         self._own = inner is None
         self._inner = inner or requests.Session()
 
-    def request(self, method: str | bytes, url: str | bytes, *args: Any, **given: Any) -> requests.Response:  # type: ignore[override]
+    def request(self, method: str | bytes, url: str | bytes, *args: Any, **given: Any) -> requests.Response:
         headers = CaseInsensitiveDict[Any](self.headers)
         headers.update(given.get("headers") or {})
         headers["Content-Type"] = self.content_type
@@ -164,7 +164,7 @@ class HttpChannel:
         return answer
 
     def close(self) -> None:
-        self._exporter.shutdown()
+        self._exporter.shutdown()  # type: ignore[no-untyped-call,unused-ignore]
 
 
 def of_error(error: Exception, url: str) -> Answer:

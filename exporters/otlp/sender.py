@@ -103,7 +103,7 @@ class Sender:
         say: Callable[[str], None] | None = None,
     ) -> None:
         self._channel, self._codec, self.account = channel, codec, account
-        self._retry, self._limits, self._stop = retry or Retry(), limits or Limits(), stop or Stop()
+        self._retry, self._limits, self._stop = retry or Retry(), limits or Limits(), stop if stop is not None else Stop()
         self._keep, self._delivered, self._say = keep, delivered, say or (lambda _: None)
         self.dead: str | None = None
         """Why no further request is made; None while it goes well."""
