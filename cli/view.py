@@ -17,7 +17,7 @@ from ..converters.model import Trace
 from ..converters.stages.redact import Redactor
 from ..exporters.file import replacing
 from ..exporters.page import write
-from .common import NOTHING_DONE, Account, Input, Inputs, from_format, items, runs, say, strict, usage
+from .common import NOTHING_DONE, Account, Input, Inputs, complain, from_format, items, runs, say, strict, usage
 
 
 class _NothingToShow(Exception):
@@ -54,6 +54,8 @@ def command(
             raise _NothingToShow
 
     with usage():
+        if output and Path(output).is_dir():
+            raise click.UsageError(f"-o {output}: a folder; name a file")
         try:
             if output == "-":
                 page(sys.stdout.buffer)
@@ -69,7 +71,14 @@ def command(
                     say(f"no browser found; the page is {path}")
             if redactor is not None and redactor.count:
                 say(f"{redactor.count:,} secrets redacted")
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            complain(f"{error.filename or output}: {error.strerror or error}")
+            sys.exit(NOTHING_DONE)
         except _NothingToShow:
+            if not output:
+                path.parent.rmdir()
             sys.exit(account.status() or NOTHING_DONE)
     sys.exit(account.status())
 

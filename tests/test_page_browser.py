@@ -82,9 +82,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         return folder / f"{name}.html"
 
     return {
-        "one": page("one", make.team(), redactor=Redactor(["northwind"])),
+        "one": page("one", make.team(), redactor=Redactor(["resp_81c"])),
         "three": page("three", *make.rich(), carry=True, reports=[lost]),
         "twice": page("twice", make.team(), make.team()),
+        "odd": page("odd", *make.odd()),
         "hostile": page("hostile", make.hostile(), carry=True),
         "small": page("small", make.long(1)),
         "middle": page("middle", make.long(200)),
@@ -207,7 +208,7 @@ def test_opens_with_the_tree_and_the_totals(opened: Callable[..., Any]) -> None:
         assert expected in totals
     text = panel(page)
     assert "no answer within 15 s" in text
-    assert "5 values in this page" in text
+    assert "1 value in this page" in text
     # requests alone 19.9 s, calls alone 23.344 s, both 9.7 s of 64.2 s: 31, 36 and 15 %
     assert "19.9 s · 31 %" in text.replace("\n", " ").replace("  ", " ") or "19.9 s · 31 %" in page.locator(".share-legend").inner_text()
 
@@ -649,6 +650,24 @@ def test_contrast_is_aa(opened: Callable[..., Any], scheme: str) -> None:
     page.fill("#query", "length")
     page.wait_for_selector(".row.above")
     assert page.evaluate(CONTRAST)[1] == []
+
+
+def test_traces_with_next_to_nothing_in_them(opened: Callable[..., Any]) -> None:
+    page = opened("odd")
+    for number, (rows, duration) in enumerate([(0, "–"), (2, "–"), (2, "10.0 s"), (2, "490935 h 00 m")]):
+        page.evaluate(f"openRun({number})")
+        until(page, f"view.t && view.t.number === {number}")
+        settled(page)
+        assert page.locator("#tree .row").count() == rows
+        assert page.locator(".tile-value").first.inner_text().startswith(duration)
+        for _ in range(rows):
+            page.keyboard.press("ArrowDown")
+            page.keyboard.press("z")
+            page.keyboard.press("+")
+        settled(page)
+        if rows:
+            page.wait_for_selector("#panel h2:has-text('call')")
+        assert "NaN" not in page.locator("body").inner_text()
 
 
 # -------------------------------------------------------------------------------------------------------- hostile data

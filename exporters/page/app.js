@@ -85,6 +85,7 @@ function openTrace(t) {
   $('tree').scrollTop = 0;
   refresh();
   setTime(t.from, t.to);
+  $('tree').focus({ preventScroll: true });
 }
 
 function verdictBadges(run) {
@@ -451,7 +452,6 @@ async function begin() {
   for (const run of pageInfo.runs) { run.again = copies.get(run.trace) || 0; copies.set(run.trace, run.again + 1); }
   addEventListener('hashchange', go);
   await go();
-  if (!$('trace').hidden) $('tree').focus({ preventScroll: true });
   document.body.dataset.ready = Math.round(performance.now());
 }
 begin();

@@ -27,8 +27,8 @@ function traceOf(index, number) {
   const open = [];
   let last = 0, request = 0;
   for (let r = 0; r < n; r++) {
-    t.start[r] = index.start[r] === null ? NaN : (last += index.start[r]);
-    t.length[r] = index.length[r] === null ? NaN : index.length[r];
+    t.start[r] = index.start[r] === null ? NaN : (last += Number(index.start[r]));
+    t.length[r] = index.length[r] === null ? NaN : Number(index.length[r]);
     while (open.length > t.depth[r]) t.end[open.pop()] = r;
     t.parent[r] = open.length ? open[open.length - 1] : -1;
     t.attempt[r] = t.kind[r] === ATTEMPT ? r : t.parent[r] < 0 ? -1 : t.attempt[t.parent[r]];
@@ -189,6 +189,7 @@ function slowest(t, most) {
 // --- texts for people
 function duration(ns) {
   if (isNaN(ns)) return '';
+  if (ns === 0) return '0 s';
   if (ns < 0) return '−' + duration(-ns);
   if (ns < 1e6) return `${Math.round(ns / 1e3)} µs`;
   if (ns < 1e9) return `${(ns / 1e6).toFixed(ns < 1e7 ? 1 : 0)} ms`;

@@ -119,7 +119,7 @@ function placeBar(bar, from, to) {
   if (bar.hidden) return;
   const a = Math.max(left, -0.01), b = Math.min(right, 1.01);
   bar.style.left = `${a * 100}%`;
-  bar.style.width = `${(b - a) * 100}%`;
+  bar.style.width = `${Math.max(0, b - a) * 100}%`;
 }
 
 function spoken(t, r) {
