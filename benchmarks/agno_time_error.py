@@ -44,7 +44,12 @@ def measure(path: Path, run: dict[str, Any]) -> Error | None:
     end = root.end / 1e9 - run["t_end"] if root.end is not None and run.get("t_end") else None
     worst: float | None = None
     logged = [t for t in run.get("tools", ()) if t.get("t_end")]
-    calls = [s for t in traces for s in t.spans if isinstance(s, ToolCall) and s.start is not None and s.end is not None]
+    calls = [
+        s
+        for t in traces
+        for s in t.spans
+        if isinstance(s, ToolCall) and s.outcome != "rejected" and s.start is not None and s.end is not None
+    ]
     for name in {t["tool"] for t in logged}:
         for want, have in zip(
             sorted((t for t in logged if t["tool"] == name), key=lambda t: float(t["t_start"])),

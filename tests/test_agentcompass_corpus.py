@@ -49,7 +49,16 @@ def test_counts(row: dict[str, Any], record_property: pytest.RecordProperty) -> 
 
 
 # Requests that the server answered and that nothing on disk holds: none but in the killed run.
-LOGS = {"sdk-direct": 0, "multi-agent": 0, "harness-free": 0, "mini-swe-agent": 0, "openai-chat": 0, "severity": 0, "artifacts-collect-fail": 0, "killed": 8}
+LOGS = {
+    "sdk-direct": 0,
+    "multi-agent": 0,
+    "harness-free": 0,
+    "mini-swe-agent": 0,
+    "openai-chat": 0,
+    "severity": 0,
+    "artifacts-collect-fail": 0,
+    "killed": 8,
+}
 
 
 @pytest.mark.parametrize("case", LOGS)
@@ -121,7 +130,14 @@ def test_a_tree_links_reused_work_to_its_source_when_that_is_an_input_too(tmp_pa
     shutil.copytree(FIXTURES / "reused", tmp_path / "b" / "reused")
     source = tmp_path / "a" / "cancelled"
     source.mkdir(parents=True)
-    line = {"run_id": "cancelled", "event": "run_started", "timestamp": 1796068890.5, "payload": {}, "orchestration_id": "0" * 32, "request_index": 0}
+    line = {
+        "run_id": "cancelled",
+        "event": "run_started",
+        "timestamp": 1796068890.5,
+        "payload": {},
+        "orchestration_id": "0" * 32,
+        "request_index": 0,
+    }
     (source / "progress.jsonl").write_text(json.dumps(line) + "\n")
     traces = spanport.read(tmp_path)
     other = next(t.header.id for t in traces if t.header.name == "cancelled")

@@ -120,7 +120,9 @@ def test_what_is_open_at_the_end_of_the_run_is_marked() -> None:
     assert (seconds(whole), whole.status, whole.ending) == ((0, 30), "unset", "cancelled")
 
 
-@pytest.mark.parametrize(("word", "status", "type_"), [("failed", "error", "failed"), ("timed_out", "error", "timeout"), ("cancelled", "unset", None)])
+@pytest.mark.parametrize(
+    ("word", "status", "type_"), [("failed", "error", "failed"), ("timed_out", "error", "timeout"), ("cancelled", "unset", None)]
+)
 def test_how_a_run_ends(word: str, status: str, type_: str | None) -> None:
     whole = run(START, line("run_finished", T + 1, status=word, payload={"error": "why"}))[-1]
     assert (whole.status, whole.error.type if whole.error else None) == (status, type_)
@@ -174,7 +176,9 @@ def test_unknown_events_and_fields_are_kept() -> None:
 
 def test_odd_types_do_not_cost_the_line() -> None:
     report = Report()
-    spans = run(START, line("task_started", T + 1, 7, attempt=None), line("task_finished", str(int(T + 2)), 7, status="completed"), report=report)  # type: ignore[arg-type]
+    spans = run(
+        START, line("task_started", T + 1, 7, attempt=None), line("task_finished", str(int(T + 2)), 7, status="completed"), report=report
+    )  # type: ignore[arg-type]
     task = next(s for s in spans if isinstance(s, Task))
     assert (task.native_id, seconds(task)[0]) == ("7", 1)
     assert not report.lost
@@ -195,7 +199,9 @@ def test_nan_is_mended_and_said() -> None:
 
 def test_late_events_never_make_a_second_span() -> None:
     report = Report()
-    spans = run(*WHOLE[:18], line("phase_changed", T + 20, "t", 1, phase="evaluate"), *WHOLE[18:], line("tasks_loaded", T + 30), report=report)
+    spans = run(
+        *WHOLE[:18], line("phase_changed", T + 20, "t", 1, phase="evaluate"), *WHOLE[18:], line("tasks_loaded", T + 30), report=report
+    )
     assert len({s.id for s in spans}) == len(spans) == len(run(*WHOLE))
     assert [n.code for n in report.notices if n.severity == "lost"] == ["late-event", "late-event"]
 

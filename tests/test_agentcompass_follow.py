@@ -143,7 +143,9 @@ def test_a_span_goes_out_as_soon_as_it_is_complete(tmp_path: Path) -> None:
     at = next(i for i, x in enumerate(lines) if b'"attempt_finished"' in x)
     (tmp_path / "progress.jsonl").write_bytes(b"".join(lines[: at + 1]))
     asked: list[int] = []
-    items = spanport.stream(tmp_path, format="agentcompass", options=ReadOptions(follow=True, stop=lambda: len(asked) > 3 or asked.append(1) is not None))  # type: ignore[func-returns-value]
+    items = spanport.stream(
+        tmp_path, format="agentcompass", options=ReadOptions(follow=True, stop=lambda: len(asked) > 3 or asked.append(1) is not None)
+    )  # type: ignore[func-returns-value]
     first = next(items)
     assert isinstance(first, TraceHeader)
     names = []

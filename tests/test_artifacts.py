@@ -13,7 +13,6 @@ from spanport import get_artifact, list_artifacts, read
 from spanport.cli import group
 from spanport.converters.artifacts import Entry, Index, PayloadMissing, iso, line
 from spanport.converters.conventions import flatten
-from spanport.converters.conventions.flat import Profile
 from spanport.converters.errors import UsageError
 from spanport.converters.model import (
     Artifact,
@@ -27,7 +26,8 @@ from spanport.converters.model import (
     TraceHeader,
     raw,
 )
-from spanport.converters.otlp.encode import json_line
+from spanport.converters.otlp import jsontext
+from spanport.converters.otlp.encode import resource_attributes
 from spanport.converters.stages.artifacts import KNOWN, find
 from spanport.converters.stages.limits import limit
 from spanport.converters.stages.payloads import spill
@@ -381,7 +381,7 @@ def test_a_payload_that_a_limit_shortened_is_no_payload() -> None:
     header = TraceHeader(id="2" * 32, family="x", format="x", run_key=["1"])
     assert json.loads(get_artifact([Trace(header=header, spans=spans)], 1))["payload"] == payload  # type: ignore[arg-type]
     flat = [limit(flatten(s), 1000) for s in spans]
-    cut = read(json_line(header, flat, Profile()))
+    cut = read(jsontext.line(resource_attributes(header), "spanport", "1", [jsontext.span(s) for s in flat]))
     for id in (1, 2):
         with pytest.raises(PayloadMissing):
             get_artifact(cut, id)

@@ -1,5 +1,7 @@
-"""The wire writer against the official protobuf classes: its bytes parse to the same message, hostile values included."""
+"""The two OTLP encodings against plain oracles, hostile values included: the wire writer against the official protobuf classes, the text writer against
+a tree of dicts."""
 
+import json
 import math
 from typing import Any
 
@@ -10,7 +12,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from spanport.converters.conventions.flat import Attributes, FlatEvent, FlatLink, FlatSpan
-from spanport.converters.otlp import wire
+from spanport.converters.otlp import jsontext, wire
 from spanport.converters.otlp.text import safe_text
 
 # What the official classes make of a flat span: the oracle.
@@ -92,6 +94,57 @@ def add_span(scope: ScopeSpans, span: FlatSpan) -> None:
             m.status.message = _safe(span.message)
 
 
+# OTLP JSON as a tree of dicts: the oracle of the text writer.
+def _json_value(value: Any) -> dict[str, Any]:
+    if value.__class__ is str:
+        return {"stringValue": _safe(value)}
+    if value.__class__ is bytes:
+        return {"stringValue": value.decode()}
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)} if value in _INT64 else {"stringValue": str(value)}
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            return {"doubleValue": "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"}
+        return {"doubleValue": value}
+    if isinstance(value, list | tuple):
+        return {"arrayValue": {"values": [_json_value(v) for v in value]}}
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": [{"key": _safe(str(n)), "value": _json_value(v)} for n, v in value.items()]}}
+    return {} if value is None else {"stringValue": _safe(str(value))}
+
+
+def _json_attributes(attributes: Attributes) -> list[dict[str, Any]]:
+    return [{"key": _safe(key), "value": _json_value(value)} for key, value in attributes]
+
+
+def json_span(span: FlatSpan) -> dict[str, Any]:
+    """``span`` as the object that OTLP JSON has for it."""
+    found: dict[str, Any] = {"traceId": span.trace_id, "spanId": span.span_id}
+    if span.parent_id is not None:
+        found["parentSpanId"] = span.parent_id
+    found["flags"] = FLAGS
+    found["name"] = _safe(span.name)
+    found["kind"] = span.kind
+    found["startTimeUnixNano"] = str(max(span.start, 0))
+    found["endTimeUnixNano"] = str(max(span.end, 0))
+    found["attributes"] = _json_attributes(span.attributes)
+    if span.events:
+        found["events"] = [
+            {"timeUnixNano": str(max(e.time, 0)), "name": _safe(e.name), "attributes": _json_attributes(e.attributes)} for e in span.events
+        ]
+    if span.links:
+        found["links"] = [
+            {"traceId": x.trace_id, "spanId": x.span_id, "flags": FLAGS, "attributes": _json_attributes(x.attributes)} for x in span.links
+        ]
+    status: dict[str, Any] = {"code": span.status} if span.status else {}
+    if span.message:
+        status["message"] = _safe(span.message)
+    found["status"] = status
+    return found
+
+
 text = st.text(st.characters(), max_size=60)  # lone surrogates included
 leaf = st.one_of(
     text,
@@ -159,3 +212,9 @@ def test_a_large_string_is_written_whole() -> None:
     found = SpanMessage.FromString(wire.span(span))
     assert found.attributes[0].value.string_value.encode() == payload
     assert math.isnan(found.attributes[1].value.double_value)
+
+
+@settings(max_examples=300, deadline=None)
+@given(spans)
+def test_json_text_parses_to_the_tree_of_dicts(span: FlatSpan) -> None:
+    assert json.loads(jsontext.span(span)) == json_span(span)

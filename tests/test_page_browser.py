@@ -565,6 +565,24 @@ def test_several_runs_have_a_list(opened: Callable[..., Any]) -> None:
     page.wait_for_selector("#panel h2:text('Atlas of rivers')")
 
 
+def test_on_a_phone_the_details_are_a_sheet_and_filters_fold(opened: Callable[..., Any]) -> None:
+    page = opened("one", size=NARROW)
+    assert not page.locator("#kinds").is_visible()
+    page.tap("#to-filters")
+    page.tap("#kinds button[aria-label^='Only tool']")
+    settled(page)
+    assert page.locator("#tree .row:not(.above)").count() == 7
+    page.tap("#clear")
+    page.tap("#to-filters")
+    assert not page.locator("#panel").is_visible()
+    page.locator(".row[aria-label^='tool call draw_tabel']").tap()
+    page.wait_for_selector("#panel >> text=there is no tool draw_tabel")
+    page.tap("#panel .back")
+    assert not page.locator("#panel").is_visible()
+    page.tap("#to-overview")
+    page.wait_for_selector("#panel >> text=Slowest calls")
+
+
 def test_two_copies_of_a_run_each_open(opened: Callable[..., Any]) -> None:
     page = opened("twice")
     rows = page.locator("#runs-list .row")
@@ -682,6 +700,9 @@ def test_hostile_content_is_text_and_runs_nothing(opened: Callable[..., Any]) ->
         for _ in range(3):  # open what is folded, and what that shows
             page.evaluate("document.querySelectorAll('#panel [aria-expanded=false]').forEach((b) => b.click())")
         settled(page)
+        if names[position] == "odd id":
+            assert page.evaluate("place().span") == "<b>&span=\"'#"
+            assert chosen(page) == "odd id"
     assert page.evaluate("window.hacked") is None
     assert page.evaluate("({}).polluted") is None
     assert page.evaluate("[...document.querySelectorAll('a')].filter((a) => !a.getAttribute('href').startsWith('#')).length") == 0
@@ -754,13 +775,6 @@ def test_10_000_spans_scroll_and_zoom_like_few(opened: Callable[..., Any]) -> No
 
 
 # ------------------------------------------------------------------------------------------------------- screenshots
-@contextmanager
-def shots(tmp: Path) -> Iterator[Path]:
-    folder = Path(os.environ.get("SPANPORT_SCREENSHOTS") or tmp)
-    folder.mkdir(parents=True, exist_ok=True)
-    yield folder
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_screenshots(opened: Callable[..., Any], tmp_path: Path, size: tuple[int, int], scheme: str) -> None:

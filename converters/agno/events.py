@@ -536,8 +536,7 @@ def _started(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> Non
     run.old = e.nested_depth is None
     run.start(run.now)
     run.previous = run.now
-    if odd:
-        run.attempt.source.update(odd)
+    run.attempt.source.update({k: v for k, v in records.payload(e, odd).items() if k not in ("model", "model_provider")})
 
 
 def _continued(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
@@ -611,6 +610,10 @@ def _request_completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Ra
     source = dict(odd)
     if e.time_to_first_token:
         source["time_to_first_token"] = e.time_to_first_token
+    if (r := run.request) is not None:
+        for name, value, known in (("model", e.model, r.model), ("model_provider", e.model_provider, r.provider)):
+            if value is not None and value != known:
+                source[name] = model.raw(value)
     run.request_end(run.now, messages.counts(e), number(e.time_to_first_token), source)
 
 

@@ -95,7 +95,7 @@ def counts(t: Any) -> Usage | None:
         total=first("total_tokens"),
         cost=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
     )
-    if not (found.input or found.output or found.total or found.cache_read or found.cost):
+    if not any((found.input, found.output, found.total, found.cache_read, found.cache_write, found.reasoning, found.cost)):
         return None
     return found
 

@@ -53,6 +53,7 @@ class Call:
     requested_by: str | None
     tool: Tool | None = None
     raw: Raw = field(default_factory=lambda: ABSENT)
+    first: Raw = field(default_factory=lambda: ABSENT)  # the tool as the start showed it
     odd: dict[str, Raw] = field(default_factory=dict)
     answer: Answer | None = None
     started: Window = UNKNOWN

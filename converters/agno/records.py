@@ -252,8 +252,7 @@ def terminal(run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
         if name not in ("content", "member_responses", "step_executor_runs", "messages", "tools") and name not in run.source:
             run.source[name] = value
     facts(run, payload(e, odd), False)
-    if run.model is None:
-        run.model, run.provider = e.model, e.model_provider
+    run.model, run.provider = run.model or e.model, run.provider or e.model_provider
 
 
 def begun(n: Node) -> Window:

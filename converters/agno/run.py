@@ -194,7 +194,15 @@ class OpenRun:
         self.close_try(self.now if self.paused is None else point(self.paused), "paused", None)
         known = {c.call_id for _, _, c in self.pending}
         for tool, odd, raw in waiting:
-            if executed(tool) or tool.tool_call_id in known or tool.tool_call_id in begun:
+            if tool.tool_call_id in known or tool.tool_call_id in begun or (executed(tool) and self.attempt.calls[tool.tool_call_id or ""]):
+                continue
+            if executed(tool):  # ran, and no event showed it
+                call = self._new_call(Asked(id=tool.tool_call_id), None)
+                call.name, call.requested_by, call.requested = tool.tool_name or "", asked_by, None
+                self._fill(call, (tool, odd, raw))
+                call.over = True
+                self.calls.append(call)
+                self.flush_calls()
                 continue
             call = self._new_call(Asked(id=tool.tool_call_id), None)
             call.name, call.tool, call.odd, call.raw, call.requested_by, call.requested = (
@@ -428,7 +436,7 @@ class OpenRun:
                 if self.request.turn is None:
                     self.request.asked.append(ToolCallPart(name=name, id=call_id, arguments=tool.tool_args))
         call.name = name
-        call.tool, call.raw, call.odd = tool, raw, odd
+        call.tool, call.raw, call.first, call.odd = tool, raw, raw, odd
         call.started, call.begun, call.after = at, True, self.soft
         if self.old:
             self.begun_ids[call_id or ""] += 1
@@ -477,11 +485,8 @@ class OpenRun:
                 c.error, c.failed = error, True
                 self.flush_calls()
                 return c
-        call = self.tool_end(at, tool, raw, odd, None) if self.open_call(tool.tool_call_id, tool.tool_name) else None
-        if call is None:
-            call = self.tool_start(at, tool, raw, odd)
-            call.over = True
-            call.done = at
+        call = self.open_call(tool.tool_call_id, tool.tool_name) or self.tool_start(at, tool, raw, odd)
+        call.tool, call.raw, call.odd, call.over, call.done = tool, raw, odd, True, at
         call.error, call.failed = error, True
         self.flush_calls()
         return call

@@ -141,6 +141,11 @@ def tool_call(run: OpenRun, call: Call, start: int | None, end: int | None, cloc
         kept = {k: v for k, v in jsonio.fields(call.raw).items() if k not in _TOOL_TYPED and not jsonio.is_null(v)}
         kept.pop("stop_after_tool_call", None) if kept.get("stop_after_tool_call") == Raw(b"false") else None
         source.update(kept)
+        begun = {k: v for k, v in jsonio.fields(call.first).items() if k != "created_at" and not jsonio.is_null(v)}
+        now = jsonio.fields(call.raw)
+        changed = {k: v for k, v in begun.items() if now.get(k) != v and v != Raw(b"false")}
+        if changed:
+            source["started"] = model.raw(changed)
     if not arguments and call.requested is not None:
         arguments = messages.call_part(call.requested).arguments
     if not result and answer is not None and not jsonio.is_null(answer.record.content):
