@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 import spanport
 from spanport.converters.errors import Report
 from spanport.converters.model import AnySpan, ModelRequest, Run, ToolCall, kind_of

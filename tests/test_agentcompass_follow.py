@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 import spanport
 from spanport.converters.agentcompass import follow
 from spanport.converters.errors import Report

@@ -21,7 +21,7 @@ from .events import RUN_PHASES
 from .layout import AttemptFiles, load
 from .result import ISSUE_PHASES, Issue, Result, result_of
 from .said import Place
-from .schema import Zone, integer, words
+from .schema import Zone, integer, plain, words
 
 
 @dataclass
@@ -185,7 +185,7 @@ def spans(base: Attempt, phases: list[Phase], files: AttemptFiles | None, task: 
     source = dict(base.source)
     source.update(changes.pop("source", {}))
     plan = fields(fields(context.plans.get(task, ABSENT)).get("attempts", ABSENT)).get(str(base.number))
-    if plan is not None and not _planned(phases, base):
+    if plan is not None and not _planned(phases, base, plan):
         source["resolved_execution_plan"] = plan
     if not is_null(stated := fields(checkpoint.get("evaluation", ABSENT)).get("source_run_id", ABSENT)):
         attributes["agentcompass.checkpoint.source_run_id"] = words(stated)
@@ -301,8 +301,11 @@ def _fields(
     return changes
 
 
-def _planned(phases: list[Phase], base: Attempt) -> bool:
-    return any(e.name == "execution_plan_resolved" for s in [*phases, base] for e in s.events)
+def _planned(phases: list[Phase], base: Attempt, plan: Raw) -> bool:
+    """Whether the event of the plan says the same as run_info.json."""
+    resolved = [e for s in [*phases, base] for e in s.events if e.name == "execution_plan_resolved"]
+    mine = {k: plain(v) for k, v in fields(plan).items()} if resolved else None
+    return any({k: plain(v) for k, v in e.source.items()} == mine for e in resolved)
 
 
 def _times_on_disk(base: Attempt, whole: trajectory.Found | None, out: list[AnySpan]) -> dict[str, Any]:

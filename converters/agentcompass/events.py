@@ -19,8 +19,8 @@ from msgspec import Raw
 from .. import ids
 from ..clock import from_seconds
 from ..errors import ReadError, Report
-from ..jsonio import decode, fields
-from ..model import ABSENT, Attempt, Clock, Error, Event, Item, Phase, Run, Status, Task, TraceHeader, Value
+from ..jsonio import decode, fields, is_null
+from ..model import ABSENT, Attempt, Clock, Error, Event, Item, Phase, Run, Status, Task, TraceHeader, Value, raw
 from ..source import Line as Bytes
 from .schema import FAMILY, Line, Zone, decode_line, decode_object, integer, kind, line_of, plain, words
 
@@ -69,6 +69,7 @@ _STATUS: Final[dict[str | None, Status]] = {"completed": "ok", "failed": "error"
 ERROR_TYPES: Final = {"timed_out": "timeout"}
 _FAR = 100_000_000_000_000_000_000  # a number of milliseconds, read as seconds, lies beyond
 _GLUE = b'{"run_id"'
+_PLAIN: Final = ("string", "number", "true", "false")
 _NO_PAYLOAD: Final[dict[str, Raw]] = {}
 
 Identity = tuple[str | None, int | None, str]
@@ -251,6 +252,9 @@ class Progress:
             self.report.note("clock-back", f"{e.event} is stamped before the event above it", "info", line=number)
         if time > span.last:
             span.last = time
+        first = run.first
+        if e.request_key != first.request_key or e.request_name != first.request_name or bytes(e.payload)[:1] != b"{":
+            odd = _stray(e, first, odd)
         if e.task_id is None:
             self._run_event(run, e, odd, time, number, out)
         else:
@@ -277,10 +281,12 @@ class Progress:
         span = run.span
         if e.event == "run_started" and not span.started:
             span.started, span.start = True, time
+            odd = _unused(e, odd, "phase", "status", "attempt", "category")
             run.model, run.benchmark = words(payload.pop("model", ABSENT)), words(payload.pop("benchmark", ABSENT))
             run.harness, run.environment = words(payload.pop("harness", ABSENT)), words(payload.pop("environment", ABSENT))
             span.source.update((f"run_started.{k}", v.copy()) for k, v in {**payload, **odd}.items())
         elif e.event == "run_finished":
+            odd = _unused(e, odd, "phase", "attempt", "category")
             del self.runs[run.identity]
             self.ended.add(run.identity)
             self._last = None
@@ -311,6 +317,11 @@ class Progress:
                 known = task.attempts[e.attempt] = _Open(attempt_id(run.trace, name, e.attempt), time, e.event == "attempt_started")
             target = known
             target.last = max(target.last, time)
+        if e.category != task.category:
+            if task.category is None:
+                task.category = e.category
+            else:
+                odd = {**odd, "line.category": raw(e.category)}
         kind = e.event
         if kind == "phase_changed" and e.phase is not None:
             self._phase(run, target, e, odd, time, out)
@@ -319,11 +330,13 @@ class Progress:
         elif kind == "task_finished":
             self._task(run, task, name, e, odd, time, out)
         elif kind == "attempt_started" and target is not task:
+            odd = _unused(e, odd, "phase", "status")
             if (payload := _members(e.payload)) or odd:
                 target.source.update((f"{kind}.{k}", v.copy()) for k, v in {**payload, **odd}.items())
         elif kind == "task_started":
             payload = _members(e.payload)
-            task.index, task.total = integer(payload.pop("index", ABSENT)), integer(payload.pop("total", ABSENT))
+            odd = _unused(e, odd, "phase", "status")
+            task.index, task.total = _take_number(payload, "index"), _take_number(payload, "total")
             task.source.update((f"{kind}.{k}", v.copy()) for k, v in {**payload, **odd}.items())
         else:
             payload = _members(e.payload)
@@ -414,6 +427,7 @@ class Progress:
         task.attempts[n] = None
         source = one.source
         if e is not None:
+            odd = _unused(e, odd, "phase")
             run.attempts_finished += 1
             source.update((f"attempt_finished.{k}", v.copy()) for k, v in {**_members(e.payload), **odd}.items())
         end = max(time if e is not None and time is not None else max(one.last, one.child), one.start)
@@ -457,6 +471,7 @@ class Progress:
         status: str | None = None
         error: Error | None = None
         if e is not None:
+            odd = _unused(e, odd, "phase")
             run.tasks_finished += 1
             status = e.status
             payload = _members(e.payload)
@@ -464,14 +479,15 @@ class Progress:
             if severity is not None:
                 attributes["agentcompass.severity"] = severity
             for key, mine in (("index", task.index), ("total", task.total)):
-                raw = payload.pop(key, None)
-                if raw is not None and integer(raw) != mine:
-                    if mine is None and key == "index":
-                        task.index = integer(raw)
-                    elif mine is None:
-                        task.total = integer(raw)
-                    else:
-                        payload[key] = raw
+                found = _take_number(payload, key)
+                if found is None or found == mine:
+                    continue
+                if mine is not None:
+                    payload[key] = raw(found)
+                elif key == "index":
+                    task.index = found
+                else:
+                    task.total = found
             task.source.update((f"task_finished.{k}", v.copy()) for k, v in {**payload, **odd}.items())
             if _STATUS.get(status) == "error":
                 error = Error(type=severity or status)
@@ -567,6 +583,20 @@ class Progress:
         return out
 
 
+def _stray(e: Line, first: Line, odd: dict[str, Raw]) -> dict[str, Raw]:
+    """Columns that differ from those of the run's first line, and a payload that is no object: kept as odd fields of the line."""
+    more = {f"line.{n}": raw(v) for n in ("request_key", "request_name") if (v := getattr(e, n)) != getattr(first, n)}
+    if not is_null(e.payload) and kind(e.payload) != "object":
+        more["line.payload"] = e.payload
+    return {**odd, **more} if more else odd
+
+
+def _unused(e: Line, odd: dict[str, Raw], *names: str) -> dict[str, Raw]:
+    """Columns of an event that makes a span which that span does not hold."""
+    more = {f"line.{n}": raw(v) for n in names if (v := getattr(e, n)) is not None}
+    return {**odd, **more} if more else odd
+
+
 def _members(payload: Raw) -> dict[str, Raw]:
     """The members of a payload; mostly there are none."""
     return fields(payload) if payload and bytes(payload) != b"{}" else {}
@@ -583,17 +613,27 @@ def agent_of(harness: str | None, benchmark: str | None) -> str | None:
     return harness if harness not in ("", "none") else benchmark
 
 
+def _take_number(payload: dict[str, Raw], name: str) -> int | None:
+    """A whole number taken out of the payload; what is none stays in it."""
+    found = integer(payload.get(name, ABSENT))
+    if found is not None:
+        del payload[name]
+    return found
+
+
 def event_of(e: Line, odd: dict[str, Raw], payload: dict[str, Raw], time: int) -> Event:
     """An event of the stream as an event of a span: plain values as attributes, the rest (and a resolved plan, whole) as ``source``."""
     attributes: dict[str, Value] = {}
     source: dict[str, Raw] = {k: v.copy() for k, v in odd.items()} if odd else {}
     if e.status is not None:
         attributes["agentcompass.status"] = e.status
-    for key, raw in payload.items():
-        if e.event != "execution_plan_resolved" and kind(raw) in ("string", "number", "true", "false"):
-            attributes[f"agentcompass.{key}"] = plain(raw)
+    if e.phase is not None and e.event not in ("phase_changed", "execution_plan_resolved"):
+        attributes["agentcompass.phase"] = e.phase
+    for key, value in payload.items():
+        if e.event != "execution_plan_resolved" and f"agentcompass.{key}" not in attributes and kind(value) in _PLAIN:
+            attributes[f"agentcompass.{key}"] = plain(value)
         else:
-            source[key] = raw.copy()
+            source[key] = value.copy()
     return Event(name=e.event, time=time, attributes=attributes, source=source)
 
 

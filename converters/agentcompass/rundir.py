@@ -214,7 +214,12 @@ class Joiner:
             there = found is not None and found.result is not None and found.result.is_file()
             spans = attempts.spans(base, phases, found, task, self._context(progress), True)
             now = self._files(base)[1] if self.live else None
-            if now is None or now.result is None or (there and found is not None and found.result == now.result) or not now.result.is_file():
+            if (
+                now is None
+                or now.result is None
+                or (there and found is not None and found.result == now.result)
+                or not now.result.is_file()
+            ):
                 break  # else the result came, or its folder moved, while it was read
         self.seen.setdefault(task, set()).add(base.number)
         yield from (s for s in self._note(spans) if s.id not in self.sent)

@@ -62,6 +62,7 @@ def chat(messages: list[Raw], zone: Zone, window: Window) -> list[Said]:
             source = {**f, **extra}
             content = source.pop("content", ABSENT)
             found.append(Said(message(role, parts_of(content), time, source)))
+            before = time if time is not None else before
     return found
 
 

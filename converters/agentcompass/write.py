@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 _PREFIX: Final = "agentcompass."
 _ENDINGS: Final = ("completed", "failed", "cancelled", "timed_out", "skipped")
 _PHASE_OF: Final = {"execution_plan_resolved": "plan"}
-_NOT_PAYLOAD: Final = ("status",)
+_NOT_PAYLOAD: Final = ("status", "phase")
 
 Row = tuple[int, int, str, str | None, str | None, str | None, dict[str, bytes], dict[str, bytes]]
 """(time, rank, event, span id of the task or attempt, phase, status, payload, other fields of the line)"""
@@ -85,7 +85,7 @@ class _Trace:
                     _MIDDLE,
                     event.name,
                     owner,
-                    phase or _PHASE_OF.get(event.name),
+                    phase or _word(event, "phase") or _PHASE_OF.get(event.name),
                     status if isinstance(status, str) else None,
                     payload,
                     line,
@@ -227,6 +227,11 @@ class _Trace:
         }
         names = [*KEYS, *(k for k in values if k not in KEYS)]
         return b"{" + b", ".join(_text(k) + b": " + values.get(k, b"null") for k in names) + b"}\n"
+
+
+def _word(event: Event, name: str) -> str | None:
+    value = event.attributes.get(_PREFIX + name)
+    return value if isinstance(value, str) else None
 
 
 def _payload(event: Event) -> tuple[dict[str, bytes], dict[str, bytes]]:
