@@ -135,7 +135,7 @@ class Record:
         yield "final_observation", source.pop("final_observation", None) or self.final()
         yield "error", source.pop("error", None) or self.error()
         yield "steps_taken", source.pop("steps_taken", len(calls))
-        yield "max_steps", source.pop("max_steps", None)
+        yield "max_steps", source.pop("max_steps", None) or (attempt.attributes.get("spanport.max_steps") if attempt is not None else None)
         created = attempt.start if attempt is not None and attempt.start is not None else run.start if run is not None else None
         yield "created_at", source.pop("created_at", iso(created) if created is not None else "")
         for name, value in source.items():

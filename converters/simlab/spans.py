@@ -419,6 +419,11 @@ class _Builder:
             known.created is None or known.created != self.times.start or iso(known.created) != doc.text("created_at")
         ):
             source["created_at"] = doc.fields["created_at"]
+        if bytes(source.get("version", ABSENT)) == VERSION:
+            del source["version"]
+        steps = source.get("max_steps", ABSENT)
+        if steps and (jsonio.is_null(steps) or number_of(jsonio.value(steps)) is not None):
+            del source["max_steps"]
         attributes: dict[str, Value] = {"spanport.simlab.shape": self.shape, "spanport.task.id": known.task_id}
         if known.error is not None and doc.text("final_observation") is not None:
             attributes["spanport.late_finish"] = True
@@ -488,7 +493,9 @@ TYPED: Final = frozenset(
         "steps_taken",
     }
 )
-"""Members with a typed home; what of them is odd goes to ``source`` again. ``metadata``, ``version`` and ``max_steps`` stay there whole."""
+"""Members with a typed home; what of them is odd goes to ``source`` again. ``metadata`` stays there whole."""
+VERSION: Final = b'"0.1"'
+"""What SimLab always writes as ``version``; anything else is kept."""
 
 
 def same_arguments(given: Raw, recorded: Raw) -> bool:
