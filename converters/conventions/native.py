@@ -11,10 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from ..jsonio import minify
-from ..model import AnySpan, Artifact, Attempt, Event, Link, ModelRequest, Phase, Run, Task, ToolCall, Usage
+from ..model import AnySpan, Artifact, Attempt, Event, Link, ModelRequest, Phase, Run, Task, ToolCall, Usage, Value
 from .flat import Attributes, FlatEvent, FlatLink, Profile
 
 KIND: Final = "spanport.kind"
+NESTED: Final = "spanport.json"
 ARTIFACT_EVENT: Final = "spanport.artifact"
 _encode = msgspec.json.Encoder().encode
 
@@ -47,14 +48,19 @@ _PLAIN: Final[dict[type, tuple[tuple[str, str], ...]]] = {
     ),
 }
 _ZERO: Final = ("number", "index")  # a 0 here says something
+_USUAL: Final = {"spanport.run.type": "agent", "spanport.tool.outcome": "ok"}
+"""Values that go without saying, as does the clock ``recorded``."""
+_USUAL_ARTIFACT: Final = {"operation": "create", "found_in": "channel"}
 USAGE: Final = tuple((name, f"spanport.usage.{name}") for name in Usage.__struct_fields__)
 
 
 def attributes(span: AnySpan, out: Attributes, profile: Profile) -> None:
     """Add the ``spanport.*`` attributes of ``span``, and those that its reader gave it."""
     out.append((KIND, span.__struct_config__.tag))
-    out.append(("spanport.key", span.key))
-    out.append(("spanport.clock", span.clock))
+    if not isinstance(span, Run) or span.key != span.native_id:
+        out.append(("spanport.key", span.key))
+    if span.clock != "recorded":
+        out.append(("spanport.clock", span.clock))
     if span.uncertainty:
         out.append(("spanport.uncertainty_ns", span.uncertainty))
     if span.unfinished:
@@ -67,17 +73,35 @@ def attributes(span: AnySpan, out: Attributes, profile: Profile) -> None:
         out.append(("spanport.reused", True))
     for field, name in _PLAIN[span.__class__]:
         value = getattr(span, field)
-        if value is not None and (value or field in _ZERO):
+        if value is not None and (value or field in _ZERO) and value != _USUAL.get(name):
             out.append((name, value))
     if (more := _MORE.get(span.__class__)) is not None:
-        more(span, out)
+        more(span, out, profile)
     if span.attributes:
-        out.extend(span.attributes.items())
+        own(span.attributes, out)
     if profile.carry and span.source:
         out.append(("spanport.source", minify(msgspec.Raw(_encode(span.source)))))
 
 
-def _rollup(span: Run | Task | Attempt, out: Attributes) -> None:
+def own(attributes: dict[str, Value], out: Attributes) -> None:
+    """Attributes that a reader gave. Objects, and lists of them, become JSON text, which backends show and which is a third of the size; ``spanport.json``
+    names those."""
+    nested: list[str] = []
+    for key, value in attributes.items():
+        kind = value.__class__
+        if kind is dict or (kind is list and any(x.__class__ in (dict, list) for x in value)):  # type: ignore[union-attr]
+            try:
+                out.append((key, msgspec.json.format(_encode(value), indent=-1)))
+                nested.append(key)
+                continue
+            except (TypeError, UnicodeEncodeError):
+                pass
+        out.append((key, value))
+    if nested:
+        out.append((NESTED, nested))
+
+
+def _rollup(span: Run | Task | Attempt, out: Attributes, profile: Profile) -> None:
     """Roll-ups have names of their own, so that no backend adds them to the requests'."""
     if span.usage is not None:
         for field, name in USAGE:
@@ -85,28 +109,44 @@ def _rollup(span: Run | Task | Attempt, out: Attributes) -> None:
                 out.append((name, count))
 
 
-def _task(span: Task, out: Attributes) -> None:
-    _rollup(span, out)
+def _task(span: Task, out: Attributes, profile: Profile) -> None:
+    _rollup(span, out, profile)
     if span.expected:
         out.append(("spanport.task.expected", minify(span.expected)))
 
 
-def _attempt(span: Attempt, out: Attributes) -> None:
-    _rollup(span, out)
+def _attempt(span: Attempt, out: Attributes, profile: Profile) -> None:
+    _rollup(span, out, profile)
     if span.messages:
-        out.append(("spanport.messages", minify(msgspec.Raw(_encode(span.messages)))))
+        sent = span.messages if profile.carry else [msgspec.structs.replace(m, source={}) if m.source else m for m in span.messages]
+        out.append(("spanport.messages", minify(msgspec.Raw(_encode(sent)))))
 
 
-def _request(span: ModelRequest, out: Attributes) -> None:
+def _request(span: ModelRequest, out: Attributes, profile: Profile) -> None:
     if span.history is not None:
         out.append(("spanport.history.base", span.history.base))
         out.append(("spanport.history.count", span.history.count))
         out.append(("spanport.history.hash", span.history.hash))
-    if span.usage is not None and span.usage.cost is not None:
-        out.append(("spanport.cost_usd", span.usage.cost))
+    if span.usage is not None:
+        # What the conventions have no name for, or ask to be left out (zero counts of cached tokens).
+        for field, name in USAGE:
+            count = getattr(span.usage, field)
+            if field == "cost":
+                name = "spanport.cost_usd"
+            elif (field != "total" and (count != 0 or field in ("input", "output"))) or (
+                field == "total" and count == (span.usage.input or 0) + (span.usage.output or 0) and not profile.carry
+            ):
+                continue
+            if count is not None:
+                out.append((name, count))
 
 
-_MORE: Final[dict[type, Callable[[Any, Attributes], None]]] = {Run: _rollup, Task: _task, Attempt: _attempt, ModelRequest: _request}
+_MORE: Final[dict[type, Callable[[Any, Attributes, Profile], None]]] = {
+    Run: _rollup,
+    Task: _task,
+    Attempt: _attempt,
+    ModelRequest: _request,
+}
 
 
 def event(given: Event, time: int, profile: Profile) -> FlatEvent:
@@ -124,7 +164,7 @@ def artifact(given: Artifact, time: int, profile: Profile) -> FlatEvent:
     out: Attributes = []
     for field in Artifact.__struct_fields__:
         value = getattr(given, field)
-        if field in ("created", "source") or value is None:
+        if field in ("created", "source") or value is None or value == _USUAL_ARTIFACT.get(field):
             continue
         if field == "payload":
             if value:

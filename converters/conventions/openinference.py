@@ -36,7 +36,8 @@ def span_kind(span: AnySpan) -> str:
 def _content(value: Raw, key: str, mime_key: str, out: Attributes) -> None:
     plain = text(value)
     out.append((key, plain if plain is not None else minify(value)))
-    out.append((mime_key, TEXT if plain is not None else JSON))
+    if plain is None:  # plain text is what a value without a type is
+        out.append((mime_key, JSON))
 
 
 def attributes(span: AnySpan, out: Attributes) -> None:

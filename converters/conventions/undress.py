@@ -115,15 +115,16 @@ class Taking:
 _source = msgspec.json.Decoder(dict[str, Raw])
 
 
-def content_of(taking: Taking, key: str, mime_key: str) -> Raw:
-    """``input.value`` with its mime type: plain text as a JSON string, JSON as it is."""
+def content_of(taking: Taking, key: str, mime_key: str, plain: bool = False) -> Raw:
+    """``input.value`` with its mime type: plain text as a JSON string, JSON as it is. ``plain``: a value without a type is plain text, as the conventions
+    say (and not all keep to)."""
     value = taking.left.get(key)
     if value is None:
         return ABSENT
     del taking.left[key]
     mime = taking.left.pop(mime_key, None)
     if isinstance(value, str):
-        return inner(value) if mime != "text/plain" else raw(value)
+        return inner(value) if mime == "application/json" or (mime is None and not plain) else raw(value)
     return m.content(value)
 
 
@@ -156,10 +157,21 @@ def span(flat: FlatSpan) -> AnySpan | None:
         f["links"] = [link(x) for x in flat.links]
     if source := taking.source():
         f["source"] = source
+    nested(taking.left)
     if taking.left:
         f["attributes"] = taking.left
     made = cls(**f)
     return patched(made, rest) if isinstance(rest, str) else made
+
+
+def nested(attributes: dict[str, Any]) -> None:
+    """Objects and lists that were written as JSON text."""
+    names = attributes.get(native.NESTED)
+    if isinstance(names, list):
+        for name in names:
+            if isinstance(name, str) and isinstance(value := attributes.get(name), str):
+                attributes[name] = m.loaded(value)
+        del attributes[native.NESTED]
 
 
 def _common(taking: Taking, cls: type[AnySpan], f: dict[str, Any], flat: FlatSpan) -> None:
@@ -179,14 +191,16 @@ def _common(taking: Taking, cls: type[AnySpan], f: dict[str, Any], flat: FlatSpa
         f["error"] = Error(type=kind, message=flat.message or None)
     for field, key in native._PLAIN[cls]:
         taking.take(cls, field, key, f)
+    if cls is Run and f["key"] == flat.span_id and f.get("native_id") is not None:
+        f["key"] = f["native_id"]
     if cls is not Task:
         taking.take(cls, "conversation_id", k.CONVERSATION_ID, f)
     if f.get("conversation_id") is not None and taking.left.get(k.SESSION_ID) == f["conversation_id"]:
         del taking.left[k.SESSION_ID]
     if cls not in (ModelRequest, ToolCall):
-        if value := content_of(taking, k.INPUT_VALUE, k.INPUT_MIME_TYPE):
+        if value := content_of(taking, k.INPUT_VALUE, k.INPUT_MIME_TYPE, True):
             f["input"] = value
-        if value := content_of(taking, k.OUTPUT_VALUE, k.OUTPUT_MIME_TYPE):
+        if value := content_of(taking, k.OUTPUT_VALUE, k.OUTPUT_MIME_TYPE, True):
             f["output"] = value
 
 
