@@ -10,7 +10,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib import util
 from pathlib import Path
 from types import ModuleType
@@ -767,11 +766,12 @@ def test_10_000_spans_scroll_and_zoom_like_few(opened: Callable[..., Any]) -> No
     work = """(what) => { const times = [], scroller = document.querySelector('#tree'), far = scroller.clientHeight, room = scroller.scrollHeight - far;
       for (let i = 0; i < 30; i++) { const start = performance.now(); if (what === 'scroll') scroller.scrollTop = far * i % room; else { zoom(i % 2 ? 1.6 : 0.6, 0.3); drawTime(); }
         treeList.draw(); scroller.firstElementChild.getBoundingClientRect(); times.push(performance.now() - start); }
-      return times.sort((a, b) => a - b)[15]; }"""
+      return times.sort((a, b) => a - b)[6]; }"""
     middle, long = opened("middle"), opened("long")
     for what in ("scroll", "zoom"):
-        few, many = middle.evaluate(work, what), long.evaluate(work, what)
-        assert many <= 3 * few + 4, (what, few, many)
+        # the quick ones of 30, three times: a loaded machine makes some slow, never all
+        taken = [(middle.evaluate(work, what), long.evaluate(work, what)) for _ in range(3)]
+        assert any(many <= 3 * few + 3 for few, many in taken), (what, taken)
 
 
 # ------------------------------------------------------------------------------------------------------- screenshots
@@ -779,32 +779,31 @@ def test_10_000_spans_scroll_and_zoom_like_few(opened: Callable[..., Any]) -> No
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_screenshots(opened: Callable[..., Any], tmp_path: Path, size: tuple[int, int], scheme: str) -> None:
     name = f"{'wide' if size == WIDE else 'narrow'}-{scheme}"
-    with shots(tmp_path) as folder:
+    folder = Path(os.environ.get("SPANPORT_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
 
-        def shot(page: Any, what: str) -> None:
-            settled(page)
-            page.wait_for_timeout(150)
-            page.screenshot(path=folder / f"{what}-{name}.png")
-            assert page.evaluate("document.documentElement.scrollWidth") <= size[0]  # nothing is wider than the screen
+    def shot(page: Any, what: str) -> None:
+        settled(page)
+        page.wait_for_timeout(150)
+        page.screenshot(path=folder / f"{what}-{name}.png")
+        assert page.evaluate("document.documentElement.scrollWidth") <= size[0]  # nothing is wider than the screen
 
-        page = opened("one", size=size, scheme=scheme)
-        shot(page, "overview")
-        page.evaluate("goTo([...view.t.kind].findIndex((k, r) => k === 4 && view.t.words[view.t.name[r]] === 'mira-large'))")
-        page.evaluate("openPanel()")
-        page.wait_for_selector("#panel h3:has-text('Answer')")
-        shot(page, "request")
-        page.evaluate(
-            "[...view.t.kind].forEach((k, r) => k === 5 && nameOf(view.t, r) === 'search_library' && !isBad(view.t, r) && goTo(r))"
-        )
-        page.wait_for_selector("#panel h3:has-text('Result')")
-        shot(page, "call")
-        shot(opened("three", size=size, scheme=scheme), "runs")
-        page = opened("long", size=size, scheme=scheme)
-        page.evaluate("zoom(0.002, 0.3)")
-        page.evaluate("document.querySelector('#tree').scrollTop = 78000 * rowHeight() / 26")
-        shot(page, "long")
-        page = opened("hostile", size=size, scheme=scheme)
-        page.locator(".row[aria-label^='model request']").click()
-        page.wait_for_selector("#panel h3:has-text('Answer')")
-        shot(page, "hostile")
+    page = opened("one", size=size, scheme=scheme)
+    shot(page, "overview")
+    page.evaluate("goTo([...view.t.kind].findIndex((k, r) => k === 4 && view.t.words[view.t.name[r]] === 'mira-large'))")
+    page.evaluate("openPanel()")
+    page.wait_for_selector("#panel h3:has-text('Answer')")
+    shot(page, "request")
+    page.evaluate("[...view.t.kind].forEach((k, r) => k === 5 && nameOf(view.t, r) === 'search_library' && !isBad(view.t, r) && goTo(r))")
+    page.wait_for_selector("#panel h3:has-text('Result')")
+    shot(page, "call")
+    shot(opened("three", size=size, scheme=scheme), "runs")
+    page = opened("long", size=size, scheme=scheme)
+    page.evaluate("zoom(0.002, 0.3)")
+    page.evaluate("document.querySelector('#tree').scrollTop = 78000 * rowHeight() / 26")
+    shot(page, "long")
+    page = opened("hostile", size=size, scheme=scheme)
+    page.locator(".row[aria-label^='model request']").click()
+    page.wait_for_selector("#panel h3:has-text('Answer')")
+    shot(page, "hostile")
     assert len(list(folder.glob(f"*-{name}.png"))) == 6

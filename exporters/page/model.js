@@ -34,7 +34,7 @@ function traceOf(index, number) {
     t.attempt[r] = t.kind[r] === ATTEMPT ? r : t.parent[r] < 0 ? -1 : t.attempt[t.parent[r]];
     open.push(r);
     if (t.kind[r] === MODEL) t.model[r] = index.models[request++];
-    const id = t.ids.slice(r * 16, r * 16 + 16);
+    const id = idOf(t, r);
     if (!t.row.has(id)) t.row.set(id, r);
   }
   while (open.length) t.end[open.pop()] = n;
@@ -49,7 +49,7 @@ function traceOf(index, number) {
 const push = (map, key, value) => map.has(key) ? map.get(key).push(value) : map.set(key, [value]);
 const word = (t, number) => number < 0 ? null : t.words[number];
 const nameOf = (t, r) => t.words[t.name[r]];
-const idOf = (t, r) => t.ids.slice(r * 16, r * 16 + 16);
+const idOf = (t, r) => typeof t.ids === 'string' ? t.ids.slice(r * 16, r * 16 + 16) : t.ids[r]; // a list when one is odd
 const endOf = (t, r) => t.start[r] + (isNaN(t.length[r]) ? 0 : t.length[r]);
 const isBad = (t, r) => (t.flags[r] & BAD) !== 0;
 

@@ -351,7 +351,7 @@ def index(spans: list[AnySpan], depths: list[int], firsts: list[int], rows: dict
     requests = [(n, s) for n, s in enumerate(spans) if isinstance(s, ModelRequest)]
     return {
         "base": str(base),
-        "id": "".join(s.id for s in spans),
+        "id": "".join(s.id for s in spans) if all(len(s.id) == 16 for s in spans) else [s.id for s in spans],
         "depth": depths,
         "kind": "".join(str(KINDS.index(kind_of(s))) for s in spans),
         "clock": "".join(str(CLOCKS.index(s.clock)) for s in spans),

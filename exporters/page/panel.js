@@ -129,8 +129,8 @@ const spanLink = (t, r, before) => el('a.span-link.k-' + KINDS[t.kind[r]].code +
   href: address(t, r), 'data-row': r,
 }, before ? el('span.note', {}, before) : null, sign(KINDS[t.kind[r]].code, 'icon'), el('span.label', {}, visibleText(nameOf(t, r))),
 isBad(t, r) ? sign('error', 'error') : null, el('span.note', {}, t.clock[r] < 2 ? duration(t.length[r]) : ''));
-const runAddress = (number) => `#trace=${pageInfo.runs[number].trace}` + (pageInfo.runs[number].again ? `&again=${pageInfo.runs[number].again}` : '');
-const address = (t, r) => runAddress(t.number) + (r < 0 ? '' : `&span=${idOf(t, r)}`);
+const runAddress = (number) => `#trace=${encodeURIComponent(pageInfo.runs[number].trace)}` + (pageInfo.runs[number].again ? `&again=${pageInfo.runs[number].again}` : '');
+const address = (t, r) => runAddress(t.number) + (r < 0 ? '' : `&span=${encodeURIComponent(idOf(t, r))}`);
 
 // Labels and values, in two columns where there is room; long values after the short ones, each on a line of its own.
 function factList(pairs) {
@@ -320,7 +320,7 @@ function related(t, r, content) {
     const known = pageInfo.runs.findIndex((run) => run.trace === trace);
     rows.push(target !== undefined ? spanLink(t, target, type.replace(/_/g, ' '))
       : el('.span-link', {}, el('span.note', {}, visibleText(type.replace(/_/g, ' '))), known >= 0
-        ? el('a', { href: `#trace=${trace}&span=${span}` }, `${visibleText(pageInfo.runs[known].name)}, span ${visibleText(span)}`)
+        ? el('a', { href: `#trace=${encodeURIComponent(trace)}&span=${encodeURIComponent(span)}` }, `${visibleText(pageInfo.runs[known].name)}, span ${visibleText(span)}`)
         : el('span.mono', {}, visibleText(`${span} in trace ${trace}, not in this page`)),
       attributes ? el('span.note', {}, visibleText(JSON.stringify(attributes))) : null));
   }
