@@ -263,16 +263,13 @@ def unpacked(source: Source, format: Format, carries: list[Carry]) -> Source:
     plain = source if source.path is not None or source.content is not None else Source(source.name, content=bytes(data))
     if not holds_mark(data):
         return plain
-    try:
-        value = _loads(bytes(data).decode("utf-8", "surrogateescape"))
-    except (ValueError, RecursionError):
-        return plain
-    first = value[0] if isinstance(value, list) and value else value
-    found = take(first, place)
+    record = load(data)
+    first = record.items[0]
+    found = take(first[0] if isinstance(first, list) and first else first, place)
     if not found:
         return plain
     carries += found
-    return Source(source.name, content=_text(value, None))
+    return Source(source.name, content=dump(record))
 
 
 def holds_mark(data: bytes | memoryview) -> bool:

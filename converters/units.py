@@ -74,10 +74,15 @@ def units(header: TraceHeader, spans: list[AnySpan]) -> Iterator[Unit]:
     order = sorted(tops.values(), key=lambda t: (t.start is None, t.start or 0, t.number if isinstance(t, Attempt) else 0))
     alone = [t for t in order if isinstance(t, Attempt)]
     order = sorted(alone, key=lambda t: _place(t, by_id)) + [t for t in order if not isinstance(t, Attempt)] if alone else order
+    some = False
     for top in order:
         if isinstance(top, Phase) and not any(isinstance(s, ModelRequest | ToolCall) for s in groups[top.id]):
             continue  # a stretch of a benchmark run outside of its attempts
+        some = True
         yield _unit(header, top, groups[top.id], by_id, len(order) > 1)
+    if not some and spans:  # a run that ended before its first attempt is a record too, and so is a trace without a run
+        run = next((s for s in spans if isinstance(s, Run) and s.parent_id is None), None)
+        yield Unit(header=header, run=run, phases=[s for s in spans if isinstance(s, Phase)], spans=spans)
 
 
 def _place(attempt: Attempt, by_id: dict[str, AnySpan]) -> tuple[int, int, int]:
