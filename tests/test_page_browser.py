@@ -452,6 +452,10 @@ def test_zooms_and_pans(opened: Callable[..., Any]) -> None:
     bar = page.locator(".row[aria-label^='tool call save_page'] .bar").bounding_box()
     lane = page.locator(".row[aria-label^='tool call save_page'] .lane").bounding_box()
     assert bar["width"] > 0.8 * lane["width"]
+    assert page.evaluate("treeList.pool.filter((r) => r.lane.matches('.before')).length") > 10  # where the others are
+    frame = page.locator("#map .window").bounding_box()
+    assert frame["height"] > 40
+    assert frame["width"] < 30
     page.keyboard.press("Shift+ArrowLeft")
     assert shown()[0] < a
     page.keyboard.press("-")

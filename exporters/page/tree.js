@@ -78,7 +78,8 @@ function makeRow() {
   row.bar = el('i.bar');
   row.unsure = el('i.unsure');
   row.indent = el('span.indent');
-  row.append(el('span.cell', {}, row.indent, row.fold, row.icon, row.label, row.aside, row.mark, row.tokens), row.time, el('span.lane', {}, row.unsure, row.bar));
+  row.lane = el('span.lane', {}, row.unsure, row.bar);
+  row.append(el('span.cell', {}, row.indent, row.fold, row.icon, row.label, row.aside, row.mark, row.tokens), row.time, row.lane);
   return row;
 }
 
@@ -110,6 +111,7 @@ function fillRow(row, position) {
 function placeBars(row) {
   const t = view.t, r = row.row, off = t.unsure.get(r);
   placeBar(row.bar, t.start[r], shownEnd(t, r));
+  row.lane.className = 'lane' + (t.start[r] > view.to ? ' after' : shownEnd(t, r) < view.from ? ' before' : ''); // where it is when it is not here
   if (off) placeBar(row.unsure, t.start[r] - off, shownEnd(t, r) + off); else row.unsure.hidden = true;
 }
 
