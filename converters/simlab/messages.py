@@ -121,7 +121,7 @@ def _is_json(text: str) -> bool:
 def _tool(content: Raw, fields: dict[str, Raw], source: dict[str, Raw], answer: Answer) -> list[Part]:
     inside = jsonio.fields(content) if bytes(memoryview(content)[:1]) == b"{" else {}
     if "tool_call_id" not in inside:
-        if jsonio.text(content) is None:
+        if jsonio.text(content) is None or fields:  # the spelling of chat APIs: id and name beside the content
             source["content"] = content
         return [ToolCallResponsePart(content or NULL, jsonio.text(fields.get("tool_call_id", ABSENT)))]
     number = jsonio.text(inside["tool_call_id"])
