@@ -313,6 +313,7 @@ class Joiner:
             id = task_id(context.trace, task)
             members = files.members(self.report, self.root)
             yield from self._lost(files, members, id, start, progress)
+            self.seen[task] = set()
             first, last = self.starts.pop(id, None), self.ends.get(id)
             status: Status = "error" if files.state == "fatal" else "unset"
             base = Task(
@@ -373,6 +374,9 @@ class Joiner:
         changes["scores"] = [*base.scores, *_series(top.metrics)]
         typed = {"run_id", "status", "error", "resolved_execution_plans"}
         source.update((f"run_info.{k}", v) for k, v in info.items() if k not in typed)
+        rest = {t: v for t, v in (self.context.plans if self.context else {}).items() if t not in self.seen}
+        if rest:  # of tasks that neither the stream nor the disk tells of
+            source["run_info.resolved_execution_plans"] = _object(rest)
         for name in _TOP[1:]:
             if members := getattr(top, name):
                 source[name] = _object(members)

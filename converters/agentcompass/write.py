@@ -28,7 +28,9 @@ _NOT_PAYLOAD: Final = ("status", "phase")
 
 Row = tuple[int, int, str, str | None, str | None, str | None, dict[str, bytes], dict[str, bytes]]
 """(time, rank, event, span id of the task or attempt, phase, status, payload, other fields of the line)"""
-_FIRST, _MIDDLE, _LAST = 0, 1, 2
+_FIRST = {"run": 0, "task": 1, "attempt": 2}
+_MIDDLE = 3
+_LAST = {"attempt": 4, "task": 5, "run": 6}
 
 
 def _text(value: Any) -> bytes:
@@ -123,12 +125,12 @@ class _Trace:
     def _ends(self, span: Attempt | Task, what: str, first: dict[str, bytes], last: dict[str, bytes]) -> None:
         if NO_START not in span.attributes:
             payload, line = _split(span.source, f"{what}_started")
-            self.row(span.start, _FIRST, f"{what}_started", span.id, None, None, {**first, **payload}, line)
+            self.row(span.start, _FIRST[what], f"{what}_started", span.id, None, None, {**first, **payload}, line)
         self.events(span)
         if not span.unfinished:
             payload, line = _split(span.source, f"{what}_finished")
             status = self._status(span)
-            self.row(span.end, _LAST, f"{what}_finished", span.id, None, status, {**last, **payload}, line)
+            self.row(span.end, _LAST[what], f"{what}_finished", span.id, None, status, {**last, **payload}, line)
 
     def _status(self, span: Run | Task | Attempt) -> str | None:
         if self.header.family == FAMILY:
@@ -160,10 +162,12 @@ class _Trace:
                 self.tasks[run.id] = (name, None)
                 starts = [a[2] for _, a in loose if a[2] is not None]
                 ends = [a[3] for _, a in loose if a[3] is not None]
-                self.row(min(starts, default=run.start), _FIRST, "task_started", run.id, None, None, {"index": b"0", "total": b"1"}, {})
+                self.row(
+                    min(starts, default=run.start), _FIRST["task"], "task_started", run.id, None, None, {"index": b"0", "total": b"1"}, {}
+                )
                 self.row(
                     max(ends, default=run.end),
-                    _LAST,
+                    _LAST["task"],
                     "task_finished",
                     run.id,
                     None,
@@ -190,13 +194,13 @@ class _Trace:
                 payload[name] = _text(value)
         more, line = _split(run.source, "run_started")
         if NO_START not in run.attributes:
-            self.row(run.start, _FIRST - 1, "run_started", None, None, None, {**payload, **more}, line)
+            self.row(run.start, _FIRST["run"], "run_started", None, None, None, {**payload, **more}, line)
         self.events(run)
         if not run.unfinished:
             payload, line = _split(run.source, "run_finished")
             if run.error is not None and run.error.message is not None and "error" not in payload:
                 payload["error"] = _text(run.error.message)
-            self.row(run.end, _LAST + 1, "run_finished", None, None, self._status(run), payload, line)
+            self.row(run.end, _LAST["run"], "run_finished", None, None, self._status(run), payload, line)
 
     def _line(
         self,
