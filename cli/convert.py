@@ -35,6 +35,7 @@ class Plan:
     redact: tuple[str, ...] | None
     file: str | None
     into: str | None
+    parquet: bool = False
 
 
 def _stages(plan: Plan) -> list[Stage]:
@@ -69,6 +70,7 @@ def _work(plan: Plan, one: Input, report: Report) -> tuple[str | None, bytes]:
             stages=_stages(plan),
             folder=folder,
             account=plan.account,
+            extra={"parquet": True} if plan.parquet else None,
         )
 
     if plan.file is None and plan.into is None:
@@ -169,6 +171,7 @@ def command(
             redact=redact if redact or redact_secrets else None,
             file=None if to_folder or output in (None, "-") else output,
             into=output if to_folder else None,
+            parquet=to == "table" and str(output).endswith((".parquet", ".pq")),
         )
         done: list[tuple[str, Report]] = []
         for outcome in account.each(partial(_work, plan), inputs, resume=_resume(plan) if resume else None):
@@ -213,7 +216,7 @@ def as_dict(report: Report) -> dict[str, Any]:
     """A loss report: how many values met which fate, and the fields."""
     found = sorted(report.losses.values(), key=lambda x: (FATES.index(x.fate), -x.count, x.field))
     totals = {fate: sum(x.count for x in found if x.fate == fate) for fate in FATES}
-    return {"totals": totals, "fields": [msgspec.to_builtins(x) for x in found]}
+    return {"totals": totals, "fields": [{"field": x.field, "fate": x.fate, "count": x.count, "reason": x.reason} for x in found]}
 
 
 def lines(report: Report, name: str) -> Iterator[str]:
@@ -221,4 +224,4 @@ def lines(report: Report, name: str) -> Iterator[str]:
     found = as_dict(report)
     yield f"{name}: " + ", ".join(f"{n:,} {fate}" for fate, n in found["totals"].items() if n)
     for x in found["fields"]:
-        yield f"  {x['fate']:8} {x['count']:>8,}  {x['field']}" + (f"  ({x['reason']})" if x.get("reason") else "")
+        yield f"  {x['fate']:8} {x['count']:>8,}  {x['field']}" + (f"  ({x['reason']})" if x["reason"] else "")

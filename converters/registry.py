@@ -21,7 +21,7 @@ from .errors import ReadError, Report, UsageError
 from .model import Carry, Item
 from .source import HEAD, Source
 
-BUILTIN = ("runartifacts", "agno", "agentcompass", "atif", "chat", "otlp", "spanjson")
+BUILTIN = ("runartifacts", "agno", "agentcompass", "atif", "chat", "otlp", "spanjson", "table")
 """Folders of `spanport.converters` that hold formats, in the order in which they are listed."""
 
 Shape = Literal["directory", "object", "array", "lines", "sse", "sqlite", "empty", "binary", "other"]
