@@ -182,7 +182,7 @@ def _canonical(message: SpanMessage) -> str:
     return str(message)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(spans)
 def test_a_span_parses_to_what_the_official_classes_build(span: FlatSpan) -> None:
     scope = ScopeSpans()
@@ -214,7 +214,7 @@ def test_a_large_string_is_written_whole() -> None:
     assert math.isnan(found.attributes[1].value.double_value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(spans)
 def test_json_text_parses_to_the_tree_of_dicts(span: FlatSpan) -> None:
     assert json.loads(jsontext.span(span)) == json_span(span)

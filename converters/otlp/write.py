@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 import msgspec
-from msgspec import Raw
 
 from .. import patch
 from ..conventions import flatten, unflatten
@@ -21,16 +20,17 @@ from ..conventions.undress import REST, rest
 from ..errors import Report
 from ..model import AnySpan, Item, TraceHeader
 from ..registry import WriteOptions
+from . import jsontext, wire
 from . import schema as s
 from .decode import CARRY, HEADER, flat_span, header_of
-from .encode import SCOPE, _json_attributes, batched, json_span, resource_attributes, scope_version
+from .encode import SCOPE, batched, resource_attributes, scope_version
 
 _encode = msgspec.json.Encoder().encode
 _span = msgspec.json.Decoder(s.Span)
 
 
-def whole_span(span: AnySpan, profile: Profile) -> tuple[FlatSpan, bytes]:
-    """``span`` with everything that it takes to read it back as it is, flat and as OTLP JSON."""
+def dressed(span: AnySpan, profile: Profile) -> FlatSpan:
+    """``span`` flat; with ``profile.carry`` together with everything that it takes to read it back as it is."""
     flat = flatten(span, profile)
     if span.attributes:  # a key stands once in OTLP: the typed field's wins, and the rest has the span's own
         known: dict[str, Any] = {}
@@ -38,14 +38,11 @@ def whole_span(span: AnySpan, profile: Profile) -> tuple[FlatSpan, bytes]:
             known.setdefault(key, value)
         known.pop(REST, None)
         flat.attributes = list(known.items())
-    text = _encode(json_span(flat))
-    if not profile.carry:
-        return flat, text
-    missing = rest(span, unflatten(flat_span(_span.decode(text), {})))
-    if missing is not None:
-        flat.attributes.append((REST, missing))
-        text = _encode(json_span(flat))
-    return flat, text
+    if profile.carry:
+        missing = rest(span, unflatten(flat_span(_span.decode(jsontext.span(flat)), {})))
+        if missing is not None:
+            flat.attributes.append((REST, missing))
+    return flat
 
 
 def _like(value: Any) -> Any:
@@ -84,32 +81,26 @@ def write_json(items: Iterable[Item], out: BinaryIO, report: Report, options: Wr
     """OTLP JSON Lines: one TracesData a line, of at most ``size`` spans of one trace."""
     profile = _profile(options)
     told: set[str] = set()
-    scope = {"name": SCOPE, "version": scope_version()}
     for header, spans in batched(items, size):
-        resource = {"attributes": _json_attributes(resource_of(header, profile.carry and header.id not in told))}
+        resource = resource_of(header, profile.carry and header.id not in told)
         told.add(header.id)
-        texts = [Raw(whole_span(span, profile)[1]) for span in spans]
         if not profile.carry:
             for span in spans:
                 _losses(span, report)
-        group = {"resource": resource, "scopeSpans": [{"scope": scope, "spans": texts, "schemaUrl": SCHEMA_URL[profile.dialect]}]}
-        out.write(_encode({"resourceSpans": [group]}))
-        out.write(b"\n")
+        texts = [jsontext.span(dressed(span, profile)) for span in spans]
+        out.write(jsontext.line(resource, SCOPE, scope_version(), texts, SCHEMA_URL[profile.dialect]))
 
 
 def write_proto(items: Iterable[Item], out: BinaryIO, report: Report, options: WriteOptions, size: int = 512) -> None:
     """One ExportTraceServiceRequest (or TracesData: the same on the wire), written piece by piece: repeated fields of protobuf messages that stand
     one after another are one message."""
-    from . import wire
-
     profile = _profile(options)
     told: set[str] = set()
     for header, spans in batched(items, size):
         resource = resource_of(header, profile.carry and header.id not in told)
         told.add(header.id)
-        flats = [whole_span(span, profile)[0] for span in spans]
         if not profile.carry:
             for span in spans:
                 _losses(span, report)
         head = wire.resource_spans_head(resource, SCOPE, scope_version())
-        out.write(wire.request(head, [wire.span(flat) for flat in flats], SCHEMA_URL[profile.dialect]))
+        out.write(wire.request(head, [wire.span(dressed(span, profile)) for span in spans], SCHEMA_URL[profile.dialect]))
