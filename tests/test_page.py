@@ -247,6 +247,7 @@ def test_view_writes_a_file(tmp_path: Path) -> None:
 
 def test_view_opens_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened_urls: list[str] = []
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("webbrowser.open", lambda url: opened_urls.append(url) or True)
     result = CliRunner().invoke(group, ["view", str(run_file(tmp_path))])
     assert result.exit_code == 0, result.output
@@ -257,6 +258,7 @@ def test_view_opens_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_view_says_where_the_page_is_without_a_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("webbrowser.open", lambda url: False)
     result = CliRunner().invoke(group, ["view", str(run_file(tmp_path))])
     assert result.exit_code == 0
