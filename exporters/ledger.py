@@ -48,7 +48,7 @@ class Ledger:
         self._owner = f"{os.uname().nodename if hasattr(os, 'uname') else os.environ.get('COMPUTERNAME', '')}:{os.getpid()}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
+            self._db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)  # the thread that sends
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
