@@ -253,11 +253,16 @@ def plan_of(given: Given, backend: Backend, pipe: Pipeline, census: Counter[str]
     )
 
 
+def reading(given: Given, stop: Stop) -> registry.ReadOptions:
+    """How inputs are read. A followed one ends at the first signal: its reader gives out what is open, and all of it is sent."""
+    return registry.ReadOptions(follow=given.follow, stop=(lambda: bool(stop.enough or stop)) if given.follow else None)
+
+
 def read(given: Given, inputs: Account, pipe: Pipeline, stop: Stop, spans: Spans) -> Iterator[Item | None]:
     """The items of all inputs as they leave. An input that can't be read is told of and does not stop the others."""
     from ..exporters.pipeline import pumped
 
-    options = registry.ReadOptions(follow=given.follow)
+    options = reading(given, stop)
     live = given.follow or "-" in given.runs
 
     def one(run: Input) -> Iterator[Item]:
@@ -276,10 +281,14 @@ def read(given: Given, inputs: Account, pipe: Pipeline, stop: Stop, spans: Spans
 
 
 @contextmanager
-def signals(stop: Stop) -> Iterator[None]:
-    """SIGINT and SIGTERM ask for an orderly end; a second one ends at once."""
+def signals(stop: Stop, follow: bool = False) -> Iterator[None]:
+    """SIGINT and SIGTERM ask for an orderly end; a second one ends at once. With ``follow`` one more comes first: what is open is sent."""
 
     def ask(number: int, frame: Any) -> None:
+        if follow and not stop.enough:
+            say("ending: what is open is sent, marked unfinished (again to leave it)")
+            stop.enough = number
+            return
         if stop:
             raise KeyboardInterrupt
         say("ending: what is not sent goes to the spool (again to end at once)")
@@ -323,7 +332,7 @@ def to_backend(given: Given, backend: Backend, way: Route) -> int:
 
     with ExitStack() as stack:
         stack.enter_context(inputs)
-        stack.enter_context(signals(stop))
+        stack.enter_context(signals(stop, given.follow))
         ledger = None
         if not given.dry_run and (given.ledger or (given.ledger is None and backend.twice == "stored")):
             from ..exporters.ledger import Ledger, default_path
@@ -490,8 +499,8 @@ def finish(given: Given, inputs: Account, spans: Spans, stop: Stop, way: Route |
 
 def status(inputs: Account, spans: Spans, stop: Stop) -> int:
     """A signal first; then nothing arrived, a part, all."""
-    if stop:
-        return 128 + stop.signal
+    if stop or stop.enough:
+        return 128 + (stop.signal or stop.enough)
     own, read_ = spans.status(), inputs.status()
     if own == NOTHING_DONE or (read_ == NOTHING_DONE and not spans.read):
         return NOTHING_DONE
@@ -508,7 +517,7 @@ def to_files(given: Given) -> int:
 
     spans, stop, inputs = Spans(), Stop(), Account(Batch(strict=given.strict, errors=given.errors))
     pipe = pipeline(given, spans, {})
-    with inputs, signals(stop):
+    with inputs, signals(stop, given.follow):
         if given.output is not None:
             codec = codec_of(given.output, given.encoding)
             if given.output == "-" or given.dry_run:
@@ -518,7 +527,7 @@ def to_files(given: Given) -> int:
                     write(given, read(given, inputs, pipe, stop, spans), file, codec, spans, stop, pipe)
                 say(f"wrote {given.output}")
         else:
-            options = registry.ReadOptions(follow=given.follow)
+            options = reading(given, stop)
             for one in Inputs(given.runs, given.from_):
                 report = Report(input=str(one), strict=given.strict)
                 name = one.output(".otlp.jsonl").name

@@ -57,11 +57,12 @@ class Retry:
 
 class Stop:
     """The wish to end, set by a signal: `wait` returns at once when it is there. ``signal`` is its number. A request in hand may take
-    ``grace`` seconds more; then `over` is true and it is given up."""
+    ``grace`` seconds more; then `over` is true and it is given up. ``enough``: the number of a signal that only ends the reading of an input that
+    is followed."""
 
     def __init__(self, grace: float = 2.0) -> None:
         self._event = threading.Event()
-        self.signal = 0
+        self.signal = self.enough = 0
         self._until = 0.0
         self._grace = grace
 
