@@ -219,3 +219,19 @@ def test_a_stream_alone_is_followed(tmp_path: Path) -> None:
     found = spans_of(spanport.stream(path, options=ReadOptions(follow=True)))
     writer.join()
     assert found == whole(FIXTURES / "sdk-direct" / "progress.jsonl")
+
+
+def test_the_command_sends_what_is_open_when_it_is_interrupted(tmp_path: Path) -> None:
+    """One signal ends the reading; the file holds what was complete and what was open."""
+    import signal
+    import subprocess
+    import sys
+
+    shutil.copyfile(FIXTURES / "killed" / "progress.jsonl", tmp_path / "progress.jsonl")
+    command = [sys.executable, "-m", "spanport", "export", str(tmp_path), "--follow", "-o", str(tmp_path / "out.jsonl")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path) as process:
+        time.sleep(2.5)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=20)
+    assert process.returncode == 130, told
+    assert len(spanport.read(tmp_path / "out.jsonl")[0].spans) == len(whole(FIXTURES / "killed" / "progress.jsonl"))
