@@ -70,7 +70,8 @@ class Source:
         """The first bytes, without consuming a stream."""
         if self.stream is not None:
             self._unpack_stream()
-            while len(self._head) < size and (block := self.stream.read(size - len(self._head))):
+            read = getattr(self.stream, "read1", self.stream.read)  # what is there: a full read would wait for more of a live stream
+            while len(self._head) < size and (block := read(size - len(self._head))):
                 self._head += block
                 if b"\n" in block:  # a live stream may not have more for a long time
                     break
