@@ -28,6 +28,25 @@ def _only_runs(path: Path, depth: int, budget: list[int]) -> bool:
     return all(_only_runs(Path(e.path), depth - 1, budget) for e in entries)
 
 
+def _has_details(path: Path) -> bool:
+    """Whether a ``details`` folder is one of AgentCompass: states, task folders, or (before 1.0) one JSON file a task beside params.json."""
+    try:
+        entries = set(os.listdir(path))
+    except OSError:
+        return False
+    if entries & _STATES or any((path / e / "task.json").is_file() for e in sorted(entries)[:5]):
+        return True
+    return (path.parent / "params.json").is_file() and any(e.endswith(".json") for e in entries)
+
+
+def _is_snapshot(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return b'"total_tasks"' in file.read(4096)
+    except OSError:
+        return False
+
+
 def _detect_progress(look: Probe) -> Match | None:
     if look.shape in ("lines", "object") and len(_EVENT & look.keys) >= 4 and {"run_id", "event"} <= look.keys:
         return Match(95, "lines with run_id, event, timestamp and payload")
@@ -37,7 +56,9 @@ def _detect_progress(look: Probe) -> Match | None:
 def _detect(look: Probe) -> Match | None:
     if look.shape == "directory":
         found = _MARKS & look.entries
-        if found - {"details"} or (found and "artifacts.json" not in look.entries):
+        if found & _CERTAIN or (
+            look.path is not None and (_has_details(look.path / "details") or _is_snapshot(look.path / "progress.json"))
+        ):
             return Match(90 if len(found) > 1 else 60, f"a directory with {', '.join(sorted(found))}")
         if look.entries and look.entries <= _STATES:
             return Match(50, "a directory of task states")

@@ -118,7 +118,7 @@ def _blame(phases: list[Phase], issues: list[Issue], attempt: list[Event]) -> li
             attempt.append(issue.event())
             continue
         phase = changed.get(at, phases[at])
-        update: dict[str, Any] = {"events": [*phase.events, issue.event(phase.end)]}
+        update: dict[str, Any] = {"events": [*phase.events, issue.event()]}
         if issue.rank >= 2 and phase.status != "error":
             update.update(status="error", error=issue.error())
         changed[at] = msgspec.structs.replace(phase, **update)
@@ -297,6 +297,10 @@ def _fields(
         source.update((f"telemetry.{k}", v) for k, v in rest.items())
     if not is_null(final.plan) and bytes(final.plan) != b"{}":
         source["plan"] = final.plan
+    if not is_null(final.ground_truth):
+        source["ground_truth"] = final.ground_truth
+    if final.category is not None:
+        source["category"] = Raw(msgspec.json.encode(final.category))
     changes["source"] = source
     return changes
 

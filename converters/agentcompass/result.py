@@ -42,13 +42,13 @@ class Issue:
     def rank(self) -> int:
         return _SEVERITY.get(self.severity or "", 2)
 
-    def event(self, time: int | None = None) -> Event:
-        """The issue as an event of the span it is about. It has no time of its own."""
+    def event(self) -> Event:
+        """The issue as an event of the span it is about. It has no time."""
         found: dict[str, Value] = {}
         for key in ("severity", "phase", "code", "message"):
             if (value := getattr(self, key)) is not None:
                 found[f"agentcompass.issue.{key}"] = value
-        return Event(name="issue", time=time, attributes=found, source=self.source)
+        return Event(name="issue", attributes=found, source=self.source)
 
     def error(self) -> Error:
         return Error(type=self.code or self.severity, message=self.message)

@@ -8,7 +8,6 @@ it belongs to.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -148,6 +147,7 @@ class Joiner:
         self.ends: dict[str, int] = {}
         self.starts: dict[str, int] = {}
         self.fresh: set[str] = set()
+        self.truth: dict[str, Raw] = {}
         self.sent: set[str] = set()
 
     def begin(self, header: TraceHeader) -> None:
@@ -231,6 +231,8 @@ class Joiner:
         if last.parent_id is not None:
             if not last.reused:
                 self.fresh.add(last.parent_id)
+            if isinstance(last, Attempt) and (truth := last.source.get("ground_truth")) is not None:
+                self.truth[last.parent_id] = truth
             if last.reused and isinstance(last, Task):
                 return spans  # older work does not stretch the run
             if last.end is not None:
@@ -277,6 +279,7 @@ class Joiner:
         end = self.ends.pop(base.id, None)
         self.starts.pop(base.id, None)
         self.fresh.discard(base.id)
+        stated = self.truth.pop(base.id, None)
         if base.unfinished and end is not None:
             changes["end"] = max(base.end or 0, end)
         if files is None:
@@ -292,6 +295,8 @@ class Joiner:
             del f["category"]
         if not is_null(truth := f.pop("ground_truth", ABSENT)):
             changes["expected"] = truth
+        elif stated is not None:  # of a task that is still in ``running``, only its results say it
+            changes["expected"] = stated
         if (correct := flag(f.get("correct", ABSENT))) is not None:
             changes["verdict"] = "pass" if correct else "fail"
             changes["scores"] = [Score(name="correct", value=float(correct), label="pass" if correct else "fail")]
@@ -535,8 +540,14 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
             raise ReadError("no AgentCompass run in it", input=source.name, hint="a run has run_info.json, progress.jsonl or details/")
         tree = Tree(roots)
         for one in roots:
-            with within(report, str(one.relative_to(root))) if one != root else nullcontext():
+            if one == root:
                 yield from read_run(one, report, tree)
+                continue
+            with within(report, str(one.relative_to(root))):
+                try:
+                    yield from read_run(one, report, tree)
+                except ReadError as error:  # the other runs of the tree are read all the same
+                    report.note("bad-run", error.message, "lost", line=error.line, byte=error.byte, path=error.path)
         return
     members = decode(source.data(), decode_object, report) if source.object is None else fields(Raw(msgspec.json.encode(source.object)))
     name = "run_info" if "request" in members or "schema_version" in members else "progress"

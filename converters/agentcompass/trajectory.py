@@ -86,6 +86,7 @@ def read(result: Result, place: Place, zone: Zone, report: Report) -> Found:
         said = chat(lists["chat"][1], zone, found.window)
         if result.steps and not any(s.request for s in said):
             said = []
+        _instructions(said, result)
     if said:
         found.shape = "chat"
     elif "stream" in lists:
@@ -127,6 +128,15 @@ def read(result: Result, place: Place, zone: Zone, report: Report) -> Found:
     if found.work.outside:
         report.note("outside-phase", "a stated time lies outside of its phase and is kept", "info", count=found.work.outside)
     return found
+
+
+def _instructions(said: list[Said], result: Result) -> None:
+    """The steps' system prompt, where no message holds it: all that steps have beyond messages."""
+    first = next((s for s in said if s.request), None)
+    if first is None or any(s.message is not None and s.message.role == "system" for s in said) or not result.steps:
+        return
+    if prompt := text(fields(result.steps[0]).get("system_prompt", ABSENT)):
+        first.system = [TextPart(prompt)]
 
 
 def _first_prompt(said: list[Said]) -> Raw:
@@ -305,6 +315,8 @@ def _sub_agents(result: Result, calls: list[ToolCall], place: Place, zone: Zone,
         said = chat(messages, zone, window)
         if not any(s.request for s in said):
             said = steps(items(t.get("steps", ABSENT)), zone, window) or said
+        elif listed := items(t.get("steps", ABSENT)):
+            report.loss("artifacts.sub_agents[].trajectory.steps[]", "dropped", len(listed), "the same work is read from its messages")
         child.source = {k: v for k, v in f.items() if not is_null(v)}
         out.extend(_child_run(child, said, place, report))
     return out
