@@ -38,8 +38,8 @@ def _run(look: Probe) -> Match | None:
         return None
     if "run_id" in keys and ("run_data" in keys or "run_input" in keys):
         return Match(90, "has run_id with run_data or run_input")
-    if _is_event(keys) and look.shape == "lines":
-        return None  # one object a line: events
+    if _is_event(keys) and (look.shape == "lines" or "messages" not in keys):
+        return None  # an event (a record of 1.x has an event too, and messages)
     if "run_id" in keys and len(_RUN & keys) >= 4 and _OWNERS & keys:
         return Match(85, "has run_id, the id of an agent, team or workflow, and content")
     if "session_id" in keys and _SESSION & keys:
