@@ -356,8 +356,21 @@ def _names(items: Iterable[Item]) -> Iterator[tuple[tuple[Any, ...], str]]:
 
 def ids_between(origin: Iterable[Item], target: Iterable[Item]) -> dict[str, str]:
     """Ids of the target's spans and traces → those of the origin, where both are the same thing and the ids differ."""
-    known = dict(_names(origin))
-    return {id: known[name] for name, id in _names(target) if name in known and known[name] != id}
+    ours, theirs = dict(_names(origin)), dict(_names(target))
+    found = {id: ours[name] for name, id in theirs.items() if name in ours}
+    # What has another name on the other side (a run that the target calls by its agent) is paired in order, where as many are left of its kind.
+    left: dict[str, list[str]] = {}
+    for name, id in ours.items():
+        if name not in theirs:
+            left.setdefault(name[0], []).append(id)
+    open_: dict[str, list[str]] = {}
+    for name, id in theirs.items():
+        if name not in ours:
+            open_.setdefault(name[0], []).append(id)
+    for kind, ids in open_.items():
+        if len(ids) == len(left.get(kind, ())):
+            found.update(zip(ids, left[kind], strict=True))
+    return {id: own for id, own in found.items() if id != own}
 
 
 def _renamed(span: AnySpan, ids: dict[str, str], trace: str) -> AnySpan:

@@ -33,6 +33,12 @@ OUTSIDE = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _all_on_request(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("corpus") is not None and "corpus" not in (request.config.option.markexpr or ""):
+        pytest.skip("all records are tried with -m corpus")
+
+
 @lru_cache(maxsize=1)
 def records() -> list[tuple[str, Path]]:
     """(format, path) of every file that is one record of a format with a reader and a writer."""
