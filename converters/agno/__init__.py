@@ -67,6 +67,7 @@ FORMATS = (
         detect=_run,
         open_field="metadata",
         reader=f"{__name__}.read:read",
+        writer=f"{__name__}.write:write",
         schema=f"{__name__}.schema:Record",
     ),
     Format(
@@ -79,6 +80,7 @@ FORMATS = (
         lines=True,
         open_field="",
         reader=f"{__name__}.read:read_events",
+        writer=f"{__name__}.write:write_events",
         schema=f"{__name__}.schema:Event",
     ),
 )

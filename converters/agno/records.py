@@ -202,6 +202,8 @@ def attach(run: OpenRun, n: Node, media: bool = False) -> None:
             run.source[name] = value
     run.source.update(n.odd)
     run.source.update(n.extra)
+    if r.events is not None:
+        run.source["stored_events"] = model.raw(len(r.events))
     facts(run, jsonio.fields(n.raw), media)
     run.plan = plan_of(r, media)
     run.plan.members = list(n.children)
