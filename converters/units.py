@@ -5,11 +5,14 @@ Works on any format's spans, by kinds and parents alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
 from .model import AnySpan, Attempt, Item, ModelRequest, Phase, Run, Task, ToolCall, TraceHeader
+
+S = TypeVar("S", ModelRequest, ToolCall)
 
 
 class Unit(Struct, kw_only=True):
@@ -26,6 +29,16 @@ class Unit(Struct, kw_only=True):
     phases: list[Phase] = []
     spans: list[AnySpan] = []
     many: bool = False
+
+
+def in_order(spans: Sequence[S]) -> list[S]:
+    """Spans by their starts; one without a start stays behind the one that it came after."""
+    keyed: list[tuple[int, S]] = []
+    last = -1
+    for span in spans:
+        last = span.start if span.start is not None else last
+        keyed.append((last, span))
+    return [span for _, span in sorted(keyed, key=lambda pair: pair[0])]
 
 
 def traces(items: Iterable[Item]) -> Iterator[tuple[TraceHeader, list[AnySpan]]]:
@@ -112,17 +125,14 @@ def _unit(header: TraceHeader, top: AnySpan, inside: list[AnySpan], by_id: dict[
     own = [a for a in attempts if a is top or a.parent_id == top.id]
     own.sort(key=lambda a: a.number)
 
-    def begun(span: AnySpan) -> tuple[bool, int]:
-        return span.start is None, span.start or 0
-
     return Unit(
         header=header,
         run=run,
         task=next((s for s in _above(top, by_id) if isinstance(s, Task)), None),
         attempt=own[-1] if own else None,
         attempts=own,
-        requests=sorted((s for s in inside if isinstance(s, ModelRequest)), key=begun),
-        calls=sorted((s for s in inside if isinstance(s, ToolCall)), key=begun),
+        requests=in_order([s for s in inside if isinstance(s, ModelRequest)]),
+        calls=in_order([s for s in inside if isinstance(s, ToolCall)]),
         phases=[s for s in inside if isinstance(s, Phase)],
         spans=inside,
         many=many,

@@ -37,7 +37,7 @@ from ..model import (
     raw,
 )
 from ..registry import WriteOptions
-from ..units import Unit, traces, units
+from ..units import Unit, in_order, traces, units
 
 VERSION: Final = "ATIF-v1.8"
 STATED: Final = "spanport.atif.version"
@@ -112,8 +112,10 @@ class Document:
         stated = attempt.attributes.get(STATED) if attempt is not None else None
         own = isinstance(stated, str)
         source = dict(run.source) if run is not None and own else {}
-        requests = sorted((s for s in spans if isinstance(s, ModelRequest)), key=_begun)
-        calls = sorted((s for s in spans if isinstance(s, ToolCall)), key=_begun)
+        requests = [s for s in spans if isinstance(s, ModelRequest)]
+        calls = [s for s in spans if isinstance(s, ToolCall)]
+        if not own:  # a trajectory's own order does not depend on its clocks
+            requests, calls = in_order(requests), in_order(calls)
         children = parents.get(home, []) if depth < _DEEPEST else []
         steps = list(Steps(own, run, attempts, requests, calls, children, self.report).steps())
         for number, step in enumerate(steps, 1):
@@ -152,8 +154,7 @@ class Document:
         name = attempt.agent if attempt is not None and attempt.agent is not None else run.name if run is not None else ""
         version = run.attributes.get("gen_ai.agent.version") if run is not None else None
         found: dict[str, Any] = {}
-        if name or not own:
-            found["name"] = name or UNKNOWN
+        found["name"] = name or ("" if own else UNKNOWN)
         if version is not None or not own:
             found["version"] = version if isinstance(version, str) else UNKNOWN
         if not own and not (name and version):
@@ -196,6 +197,7 @@ class Steps:
         self.made: list[dict[str, Any]] = []
         self.agent_step: dict[str, Any] | None = None
         self.numbered = 0
+        self.numbers: set[str | None] | None = None
 
     def steps(self) -> list[dict[str, Any]]:
         seen: dict[str | None, list[Message]] = {}
@@ -227,9 +229,9 @@ class Steps:
         return self.made
 
     def _asked_for(self, call: ToolCall) -> bool:
-        if not hasattr(self, "_numbers"):
-            self._numbers = {p.id for r in self.requests for m in r.output_messages for p in m.parts if isinstance(p, ToolCallPart)}
-        return call.call_id is not None and call.call_id in self._numbers
+        if self.numbers is None:
+            self.numbers = {p.id for r in self.requests for m in r.output_messages for p in m.parts if isinstance(p, ToolCallPart)}
+        return call.call_id is not None and call.call_id in self.numbers
 
     def _bare(self) -> None:
         """A run without any request: its input and its output."""
@@ -307,7 +309,10 @@ class Steps:
         queue = self.by_number.get(part.id) if part.id is not None else None
         call = next((c for c in queue if c.id not in self.done), None) if queue else None
         if call is not None:
-            self._answer(call, part.response, message)
+            if self.own or part.id in self.asked:
+                self._answer(call, part.response, message)
+            else:
+                self._dispatch(call)
             return
         found: dict[str, Any] = {}
         if part.id is not None and (not self.agent_step or not self.agent_step.get("tool_calls") or part.id in self.asked):
@@ -344,10 +349,21 @@ class Steps:
         if home is None:
             home = _timed({"source": "system", "message": ""}, message.time if message is not None else None)
             self.made.append(home)
+        number = found.get("source_call_id")
+        if (
+            not self.own
+            and number is not None
+            and "tool_calls" in home
+            and all(c.get("tool_call_id") != number for c in home["tool_calls"])
+        ):
+            del found["source_call_id"]
+            found.setdefault("extra", {})["call_id"] = number
         home.setdefault("observation", {"results": []})["results"].append(found)
 
     def _dispatch(self, call: ToolCall) -> None:
         """A call that no model asked for: a step of its own."""
+        if call.id in self.done:
+            return
         self.numbered += call.call_id is None
         number = call.call_id or f"call_{self.numbered}"
         nested: dict[str, Any] = {"tool_call_id": number, "function_name": call.name, "arguments": _object(call.arguments)}
@@ -391,10 +407,6 @@ class Steps:
 
 
 # ------------------------------------------------------------------------------------------------------------ pieces
-def _begun(span: AnySpan) -> tuple[bool, int]:
-    return span.start is None, span.start or 0
-
-
 def _number(run: Run) -> str:
     stated = run.attributes.get("spanport.atif.trajectory_id")
     return stated if isinstance(stated, str) else run.native_id or run.id

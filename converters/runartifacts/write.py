@@ -115,6 +115,12 @@ class Record:
         self.shape = stated if isinstance(stated, str) else "D"
         self.source = dict(attempt.source) if attempt is not None and self.own else {}
         self.timed = self.own or _timed(unit)
+        self.servers: dict[str, str] | None = None
+        self.asked: dict[str, list[ToolCall]] | None = None
+        self.sent: set[str] | None = None
+        if self.own:  # a record's own order does not depend on its clocks
+            unit.requests = [s for s in unit.spans if isinstance(s, ModelRequest)]
+            unit.calls = [s for s in unit.spans if isinstance(s, ToolCall)]
 
     # ------------------------------------------------------------------------------------------------------ members
     def members(self) -> Iterator[tuple[str, Any]]:
@@ -223,7 +229,7 @@ class Record:
             ran = call.outcome in ("ok", "error") and recorded != "messages"
             if ran or recorded == "calls":
                 found.append(call)
-        return sorted(found, key=lambda c: (c.end is None, c.end or 0))
+        return found if self.own else sorted(found, key=lambda c: (c.end is None, c.end or 0))
 
     def call(self, call: ToolCall) -> dict[str, Any]:
         """An element of ``tool_calls``."""
@@ -260,15 +266,12 @@ class Record:
     def messages(self) -> Iterator[Any]:
         """All messages: of each request those that are new, then its output; at the end those that no request holds."""
         asked, answered = _Queues(), _Queues()
-        by_id: dict[str, deque[ToolCall]] = {}
         for call in self.unit.calls:
             answered.add(call.call_id, call)
-            if call.call_id is not None:
-                by_id.setdefault(call.call_id, deque()).append(call)
         seen: dict[tuple[str | None, str | None], list[Message]] = {}
         told: set[str] = set()
         system: dict[tuple[str | None, str | None], list[Part]] = {}
-        for number, request in enumerate(self.unit.requests):
+        for request in self.unit.requests:
             key = (request.conversation_id, request.agent or request.parent_id)
             if not self.own and request.system_instructions and system.get(key) != request.system_instructions:
                 system[key] = request.system_instructions
@@ -286,7 +289,7 @@ class Record:
             held.extend(fresh)
             held.extend(outputs)
             if not self.own:
-                yield from self._unanswered(request, number, told, asked)
+                yield from self._unanswered(request, told, asked)
         for attempt in self.unit.attempts:
             for message in attempt.messages:
                 if self.own or message.role != "tool":
@@ -304,7 +307,7 @@ class Record:
             pieces = jsonio.value(message.source["messages"]) if "messages" in message.source else None
             calls = [p for p in message.parts if isinstance(p, ToolCallPart)]
             if isinstance(pieces, list) and len(pieces) == len(calls):
-                mine = {c.call_id: c for c in self.unit.calls if c.requested_by == request.id}
+                mine = {c.call_id: c for c in self._of(request)}
                 for n, (part, piece) in enumerate(zip(calls, pieces, strict=True)):
                     begun = mine[part.id].start if part.id in mine else None
                     yield Message(
@@ -363,29 +366,26 @@ class Record:
         return msgspec.structs.replace(message, parts=parts)
 
     def _servers(self) -> dict[str, str]:
-        if not hasattr(self, "_known_servers"):
-            self._known_servers = {c.call_id: c.server for c in self.unit.calls if c.call_id is not None and c.server}
-        return self._known_servers
+        if self.servers is None:
+            self.servers = {c.call_id: c.server for c in self.unit.calls if c.call_id is not None and c.server}
+        return self.servers
 
-    def _unanswered(self, request: ModelRequest, number: int, told: set[str], asked: _Queues) -> Iterator[Any]:
-        """Tool messages for calls of this request that no later request was sent the answer of (the run ended, or its messages are not recorded)."""
-        if not hasattr(self, "_last_asked"):
-            self._last_asked = {
-                p.id
-                for r in self.unit.requests
-                for m in r.input_messages
-                for p in m.parts
-                if isinstance(p, ToolCallResponsePart) and p.id is not None
-            }
-            self._of_request: dict[str, list[ToolCall]] = {}
+    def _of(self, request: ModelRequest) -> list[ToolCall]:
+        """The calls that ``request`` asked for."""
+        if self.asked is None:
+            self.asked = {}
             for call in self.unit.calls:
                 if call.requested_by is not None:
-                    self._of_request.setdefault(call.requested_by, []).append(call)
-        mine = [
-            c
-            for c in self._of_request.get(request.id, [])
-            if c.call_id not in self._last_asked and c.outcome in ("ok", "error", "rejected")
-        ]
+                    self.asked.setdefault(call.requested_by, []).append(call)
+        return self.asked.get(request.id, [])
+
+    def _unanswered(self, request: ModelRequest, told: set[str], asked: _Queues) -> Iterator[Any]:
+        """Tool messages for calls of this request that no later request was sent the answer of (the run ended, or its messages are not recorded)."""
+        if self.sent is None:
+            parts = (p for r in self.unit.requests for m in r.input_messages for p in m.parts)
+            self.sent = {p.id for p in parts if isinstance(p, ToolCallResponsePart) and p.id is not None}
+        sent = self.sent
+        mine = [c for c in self._of(request) if c.call_id not in sent and c.outcome in ("ok", "error", "rejected")]
         for call in sorted(mine, key=lambda c: (c.end is None, c.end or 0)):
             words = call.result or raw(call.error.message if call.error is not None else None)
             message = Message(role="tool", parts=[ToolCallResponsePart(words, call.call_id)], time=call.end if self.timed else None)
