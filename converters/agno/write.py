@@ -239,7 +239,7 @@ def _messages(inside: list[AnySpan], span: AnySpan, calls: list[ToolCall]) -> li
         found += [wire.message(m, None, answers) for m in t.messages]
     if isinstance(span, Attempt):
         found += [wire.message(m, None, answers) for m in span.messages]
-    seen = {m.get("tool_call_id") for m in found}
+    seen = {i for m in found if isinstance(i := m.get("tool_call_id"), str)}
     if not isinstance(span, Run) or not span.source:  # the answers to a last turn that no request read
         for c in calls:
             if c.result and c.call_id is not None and c.call_id not in seen and found:
