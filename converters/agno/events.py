@@ -683,7 +683,8 @@ def _embedded(engine: Engine, run: OpenRun, e: Event) -> None:
 
 def _completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
     run.metrics = e.metrics or run.metrics
-    run.output = e.content if not jsonio.is_null(e.content) and not run.output else run.output
+    if run.node is None or not run.output:
+        run.output = e.content if not jsonio.is_null(e.content) else run.output
     records.terminal(run, e, odd)
     if e.messages and run.plan is None:  # 1.1: the last event is the whole record
         run.plan = records.plan_of(Record(run_id=run.run_id, messages=e.messages), engine.options.media)
@@ -716,7 +717,7 @@ def _paused(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None
         if at.exact and requirement.tool_execution and run.now.holds(at.lo or 0, 10**9):
             run.paused = max(run.paused or 0, at.lo or 0)
     run.source.update({k: v for k, v in records.payload(e, odd).items() if k in ("requirements",)})
-    if not jsonio.is_null(e.content):
+    if run.node is None and not jsonio.is_null(e.content):
         run.output = e.content
     waiting = [(t, more, raw) for raw, (t, more) in zip(e.tools or [], items(Tool, e.tools), strict=False)]
     run.pause(waiting)

@@ -190,6 +190,7 @@ class Turn:
     clocks: Clocks
     time: Window
     stated: bool
+    chunks: list[model.Chunk] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
 
     @property

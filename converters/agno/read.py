@@ -146,7 +146,8 @@ def read_events(source: Source, report: Report, options: ReadOptions) -> Iterato
 
 def _decode(line: Line, report: Report) -> tuple[Event, dict[str, Raw]]:
     try:
-        return _event.decode(line.data), {}
+        if jsonio.is_utf8(line.data):
+            return _event.decode(line.data), {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     raw = jsonio.decode(line.data, msgspec.json.Decoder(Raw).decode, report, line=line.number, offset=line.offset)

@@ -71,7 +71,8 @@ class Node:
     children: list[Node] = field(default_factory=list)
     used: bool = False
     ended: Window = UNKNOWN
-    extra: dict[str, Raw] = field(default_factory=dict)
+    hidden: str | None = None  # in a stream: which of its events were not shown ("all", "but the last", "but content")
+    content: list[Event] = field(default_factory=list)  # those of its content that were shown
 
     @property
     def kind(self) -> model.RunType:
@@ -201,7 +202,8 @@ def attach(run: OpenRun, n: Node, media: bool = False) -> None:
         if name not in typed and name not in run.source and value != Raw(b"null"):
             run.source[name] = value
     run.source.update(n.odd)
-    run.source.update(n.extra)
+    if n.hidden is not None:
+        run.attributes["agno.events_hidden"] = n.hidden
     if r.events is not None:
         run.source["stored_events"] = model.raw(len(r.events))
     facts(run, jsonio.fields(n.raw), media)
@@ -356,6 +358,7 @@ def drive(engine: Engine, n: Node, above: OpenRun | None, call: Call | None, pha
     run.tick(at)
     how = ending(n.rec)
     assert run.plan is not None
+    _deltas(run, n)
     run.begun = at
     run.start(at)
     if kind == "workflow":
@@ -364,6 +367,17 @@ def drive(engine: Engine, n: Node, above: OpenRun | None, call: Call | None, pha
         run.claim = lambda c: _claim(engine, run, c)
         _turns(run, n, how)
     engine.end(run, how, n.ended if n.ended.lo is not None else _last(n))
+
+
+def _deltas(run: OpenRun, n: Node) -> None:
+    """Deltas that a stream showed of a run whose other events it hid: chunks of the message that they add up to."""
+    texts = [jsonio.text(e.content) or "" for e in n.content]
+    for turn in run.plan.turns if run.plan is not None and texts else ():
+        if "".join(p.content for p in turn.message.parts if isinstance(p, model.TextPart)) == "".join(texts):
+            turn.chunks = [model.Chunk(time=window(e.created_at).lo, length=len(t)) for e, t in zip(n.content, texts, strict=True)]
+            return
+    if texts:
+        run.here.extend(as_event(e, {}) for e in n.content)
 
 
 def _last(n: Node) -> Window:
@@ -429,8 +443,11 @@ def embedded(engine: Engine, run: OpenRun, n: Node) -> None:
     held = engine.thin.pop(n.run_id, None)
     if held:
         n.ended = window(held[-1][0].created_at)
+    n.hidden = "but the last" if held and held[-1][0].event.endswith("RunCompleted") else "but content" if held else "all"
+    n.content = [e for e, _ in held or () if e.event.endswith("RunContent")]
     for one in n.walk():
-        engine.thin.pop(one.run_id, None)
+        if one is not n:
+            one.hidden = "but the last" if engine.thin.pop(one.run_id, None) else "all"
     for one in n.walk():
         for child in one.children:
             engine.parents[child.run_id] = one.run_id

@@ -276,7 +276,7 @@ class OpenRun:
             self.attempt.extra, self.attempt.requests = self.attempt.requests, counted
             r.key = f"extra/{r.number}"
             r.id = self.trace.span(self.run_id, "attempt", str(self.attempt.number), "extra", str(r.number))
-        r.over, r.usage, r.turn, r.inserted = True, turn.usage, turn, True
+        r.over, r.usage, r.turn, r.inserted, r.chunks = True, turn.usage, turn, True, turn.chunks
         r.first_token = turn.clocks.first_token if turn.clocks.duration is None else None
 
     def end_turn(self, failed: str | None = None, last: bool = False) -> None:

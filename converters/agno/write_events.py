@@ -59,8 +59,17 @@ class _Stream:
         base |= {k: v for k, v in around.items() if kind != "workflow" or k == "nested_depth"}
         base.setdefault("nested_depth", 0)
         said = Speaker(base, "Team" if kind == "team" else "")
-        tries: list[AnySpan] = sorted((s for s in self.tree.below.get(span.id, []) if isinstance(s, Attempt)), key=lambda a: a.number)
-        inner: list[tuple[Attempt | None, list[AnySpan]]] = [(t, self.tree.below.get(t.id, [])) for t in tries if isinstance(t, Attempt)]
+        hidden = span.attributes.get("agno.events_hidden")
+        if hidden is not None:
+            if hidden == "but the last":
+                yield from self._end(said, span, kind)
+            elif hidden == "but content":
+                for r in self.tree.within(span):
+                    if isinstance(r, ModelRequest) and r.chunks:
+                        yield from self._chunks(said, r)
+            return
+        tries = sorted((s for s in self.tree.below.get(span.id, []) if isinstance(s, Attempt)), key=lambda a: a.number)
+        inner: list[tuple[Attempt | None, list[AnySpan]]] = [(t, self.tree.below.get(t.id, [])) for t in tries]
         if not inner:
             inner = [(span if isinstance(span, Attempt) else None, self.tree.below.get(span.id, []))]
         if isinstance(span, Run):
@@ -89,12 +98,15 @@ class _Stream:
         hooks = [p for p in below if isinstance(p, Phase) and p.key.split("/")[1:2] in (["PreHook"], ["Compaction"])]
         for p in hooks:
             yield from self._phase(said, p, kind)
-        if kind == "workflow":
-            if not continued:
-                yield said("WorkflowStarted", start, more)
+        if kind == "workflow" and continued:
+            for e in [e for e in loose if e.name.endswith("Continued")]:
+                loose.remove(e)
+                yield _event(e, said.base)
+        elif kind == "workflow":
+            yield said("WorkflowStarted", start, more)
         elif continued:
             yield said("RunContinued", start, more)
-        elif not isinstance(span, Run) or not (span.source.get("hidden") == Raw(b"true")):
+        else:
             shown: dict[str, Any] = {}
             wire.put(shown, "model", getattr(span, "model", None) or next((r.model for r in below if isinstance(r, ModelRequest)), None))
             wire.put(
@@ -113,14 +125,14 @@ class _Stream:
         for s in below:
             if isinstance(s, ToolCall):
                 of.setdefault(s.requested_by if s.requested_by in ids else None, []).append(s)
-            elif isinstance(s, Phase | Run) and s not in hooks:
+            elif isinstance(s, Phase | Run) and s not in hooks and not (kind == "workflow" and isinstance(s, Run)):
                 rest.append(s)
         yield from self._calls(said, of.pop(None, []))
         for r in requests:
             yield from self._before(said, rest, loose, r.start, kind)
             yield from self._request(said, r)
             yield from self._calls(said, of.get(r.id, []))
-        final = [
+        final: list[AnySpan] = [
             p
             for p in rest
             if isinstance(p, Phase) and p.key.split("/")[1:2] not in (["Followups"], ["ParserModelResponse"], ["OutputModelResponse"])
@@ -177,7 +189,7 @@ class _Stream:
     def _chunks(self, said: Speaker, r: ModelRequest) -> Iterator[dict[str, Any]]:
         text = "".join(p.content for m in r.output_messages for p in m.parts if isinstance(p, model.TextPart))
         thought = "".join(p.content for m in r.output_messages for p in m.parts if isinstance(p, model.ReasoningPart))
-        shared = {k: r.source[k] for k in ("model_provider_data", *_BETWEEN) if k in r.source}
+        shared: dict[str, Any] = {k: r.source[k] for k in ("model_provider_data", *_BETWEEN) if k in r.source}
         if not shared and r.response_id is not None and r.chunks:
             shared = {"model_provider_data": {"id": r.response_id}}
         chunks = r.chunks or ([model.Chunk(time=r.end, length=len(text))] if text and "metrics" not in r.source else [])
@@ -290,14 +302,14 @@ class _Stream:
             elif isinstance(s, Run):
                 yield from self.run(s, None, around)
         for e in p.events:
-            yield _event(e, {k: v for k, v in {**said.base, **place}.items()})
+            yield _event(e, {**said.base, **place})
         if (
             p.unfinished
             or (p.error is not None and "step_response" not in p.source)
             or (any(e.name == "StepOutput" for e in p.events) and "step_response" not in p.source)
         ):
             return
-        done = {k: v for k, v in p.source.items() if k != "step_index"}
+        done: dict[str, Any] = {k: v for k, v in p.source.items() if k != "step_index"}
         if p.type == "iteration":
             wire.put(done, "iteration_results", p.output)
             yield said("LoopIterationCompleted", p.end, {**place, **done})
@@ -322,7 +334,7 @@ class _Stream:
             return
         content: dict[str, Any] = {}
         wire.put(content, "content", getattr(span, "output", ABSENT))
-        shown = {k: v for k, v in source.items() if k in FINAL or k in ("content_type",)}
+        shown: dict[str, Any] = {k: v for k, v in source.items() if k in FINAL or k in ("content_type",)}
         if ended in ("error", "failed"):
             text = span.error.message if span.error is not None else None
             more = {k: v for k, v in source.items() if k in ("error_id", "additional_data")}
@@ -346,13 +358,18 @@ class _Stream:
         content["content_type"] = "str"
         if kind == "workflow":
             whole = record(self.tree, span, None, self.report) if "stored_events" not in source else {}
-            results = {k: whole[k] for k in ("step_results", "step_executor_runs") if k in whole}
+            results: dict[str, Any] = {k: whole[k] for k in ("step_results", "step_executor_runs") if k in whole}
             yield said("WorkflowCompleted", span.end, {**content, **results, **shown})
+            for t in self.tree.below.get(span.id, []):  # the agent that drives it, whose own events are not shown
+                for driver in [s for s in self.tree.below.get(t.id, []) if isinstance(s, Run)]:
+                    last: dict[str, Any] = {"run_id": driver.native_id or driver.id}
+                    wire.put(last, "content", driver.output)
+                    yield said("WorkflowAgentCompleted", driver.end, last)
             return
         if kind == "team":
             members = [record(self.tree, r, None, self.report) for r in self.tree.within(span) if isinstance(r, Run)]
             if members:
-                shown["member_responses"] = members  # type: ignore[assignment]
+                shown["member_responses"] = members
         yield said("RunCompleted", span.end, {**content, **shown})
 
 
@@ -379,7 +396,8 @@ def _event(e: Event, base: dict[str, Any]) -> dict[str, Any]:
     wire.put(out, "created_at", wire.second(e.time))
     out["event"] = e.name
     out.update(base)
-    out.update(e.source or {k.removeprefix("agno."): v for k, v in e.attributes.items()})
+    said: dict[str, Any] = dict(e.source) or {k.removeprefix("agno."): v for k, v in e.attributes.items()}
+    out.update(said)
     return out
 
 
