@@ -275,7 +275,9 @@ def test_two_captures_are_one_run_and_control_frames_are_no_error() -> None:
     assert len(of(Run, found)) == 1
     assert len(of(Attempt, found)) == 2
     report = Report()
-    assert spans(AGNO / "agentos-sse/GET-agent-run-resume.sse", report) == []
+    control = b'event: error\ndata: {"event": "error", "error": "Run x not found in buffer or database"}\n\n: keepalive\n\n'
+    assert spans(control, report) == []
+    assert [n.code for n in report.notices] == ["control"]
     assert report.lost == 0
 
 
