@@ -42,7 +42,7 @@ def _run(look: Probe) -> Match | None:
         return None  # an event (a record of 1.x has an event too, and messages)
     if "run_id" in keys and len(_RUN & keys) >= 4 and _OWNERS & keys:
         return Match(85, "has run_id, the id of an agent, team or workflow, and content")
-    if {"run_id", "content_type"} <= keys and len(_RUN & keys) >= 4:
+    if {"run_id", "content_type"} <= keys and len(_RUN & keys) >= 3:
         return Match(75, "has run_id and content_type")
     if "session_id" in keys and _SESSION & keys:
         return Match(85, "has session_id with runs, memory or session_data")

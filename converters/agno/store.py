@@ -88,7 +88,9 @@ def runs_of(raw: Raw, head: dict[str, Raw] | None = None, depth: int = 0) -> Ite
     if "data" in m and "meta" in m and not m.get("run_id"):
         yield from runs_of(m["data"], head, depth + 1)
         return
-    if not ({"run_id", "messages", "content"} & set(m)) or (sum(k in m for k in _RUNS) < 3 and "run_input" not in m):
+    if not ({"run_id", "messages", "content"} & set(m)) or (
+        sum(k in m for k in _RUNS) < 3 and "run_input" not in m and not ("run_id" in m and "content_type" in m)
+    ):
         return
     found = node(raw)
     if found is None:
