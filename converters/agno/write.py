@@ -78,7 +78,8 @@ def write_events(items: Iterable[Item], out: BinaryIO, report: Report, options: 
                 continue
             some = True
             for event in events(Tree(u.spans), top(u), u, report):
-                out.write(_encode(event) + b"\n")
+                text = _encode(event)
+                out.write((msgspec.json.format(text, indent=-1) if b"\n" in text else text) + b"\n")  # what is carried may be laid out
     if not some:
         report.note("nothing", "no run in it", "lost")
 
