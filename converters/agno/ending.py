@@ -7,12 +7,13 @@ seconds of its events and records leave a window, of which the middle is taken.
 
 from __future__ import annotations
 
-from .. import model
+from .. import jsonio, model
 from ..clock import SECOND
+from ..model import ABSENT
 from . import spans
 from .run import OpenRun, executed
-from .schema import Asked
-from .times import MILLI, UNKNOWN, Window, clocks, point
+from .schema import Asked, array
+from .times import MILLI, UNKNOWN, Window, clocks, number, point
 
 _STREAMED = 150 * MILLI
 _PLAIN = MILLI
@@ -51,7 +52,7 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
             run.emit_phase(p, UNKNOWN, finished=False)
     run.phases = {}
     late, run.late = run.late, []
-    base = (start, off)
+    base = _retrieval(run, start, off)
     for make in late:
         span = make(base)
         if span.end is not None and (base[0] is None or span.end > base[0]):
@@ -72,6 +73,19 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
         run.trace.put(run.trace, spans.wait(run, i, a, b, u))
     run.emitted_waits = len(waits)
     return start, end
+
+
+def _retrieval(run: OpenRun, start: int | None, off: int) -> tuple[int | None, int]:
+    """Knowledge that was looked up before the first request, as phases; what a tool looked up is that tool's call. Gives when it was done."""
+    at = start
+    searched = run.searched or run.emitted
+    for i, raw in enumerate(array(run.source.get("references", ABSENT)) if not searched else ()):
+        said = jsonio.fields(raw)
+        took = number(said.get("time", ABSENT))
+        span = spans.retrieval(run, i, said, at, None if at is None or took is None else at + took, off)
+        run.put(span)
+        at = span.end if span.end is not None else at
+    return at, off
 
 
 def _widen(run: OpenRun, start: int | None, end: int | None) -> tuple[int | None, int | None]:

@@ -265,6 +265,8 @@ class Engine:
                 call.waiting.append((run_id, False, e, odd))
                 return
             run = self._begin(e, base, run_id)
+        if odd and base not in ("CustomEvent",):
+            self.report.note("unknown-field", f"{name}: {', '.join(sorted(odd)[:5])}", "info", count=len(odd))
         self.last = run
         run.tick(window(e.created_at))
         if base != "ToolCallError":
@@ -338,6 +340,8 @@ class Engine:
 
     def other(self, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
         """An event without a span of its own stays an event of the span in which it came: a call's, when it names one."""
+        if e.event.removeprefix("Team") not in _KNOWN:
+            self.report.note("unknown-event", f"{e.event} is kept as an event of its span", "info")
         found = records.as_event(e, odd)
         call = run.open_call(e.tool_call_id) if e.tool_call_id else next((c for c in run.calls if c.begun and not c.over), None)
         if call is not None:
@@ -739,6 +743,19 @@ _HANDLERS: Final[dict[str, Callable[[Engine, OpenRun, Event, dict[str, Raw]], No
     "ToolCallCompleted": _tool_completed,
     "ToolCallError": _tool_error,
 }
+_KNOWN: Final = frozenset(
+    {
+        "CustomEvent",
+        "ReasoningStep",
+        "ReasoningContentDelta",
+        "TaskStateUpdated",
+        "TaskCreated",
+        "TaskUpdated",
+        "MemoryUpdated",
+        "WorkflowAgentStarted",
+    }
+)
+"""Events that have no span and are no surprise."""
 _HIDDEN: Final = frozenset({"RunContent", "RunContentCompleted", "RunCompleted", "RunIntermediateContent"})
 _TERMINAL: Final = frozenset({"RunCompleted", "RunError", "RunCancelled"})
 

@@ -281,6 +281,8 @@ def read(engine: Engine, n: Node) -> None:
     """A record that stands at the top of its input (or row): its events, then what they leave out."""
     for one in n.walk():
         engine.plans[one.run_id] = one
+        if one.odd:
+            engine.report.note("unknown-field", f"run {one.run_id}: {', '.join(sorted(one.odd)[:5])}", "info", count=len(one.odd))
         for child in one.children:
             engine.parents[child.run_id] = one.run_id
     if n.rec.parent_run_id and n.run_id not in engine.parents:

@@ -108,6 +108,7 @@ class OpenRun:
         self.left: list[tuple[OpenPhase, Window]] = []
         self.clock: int | None = None
         self.ceiling: int | None = None  # the end of the call that started it
+        self.searched = False  # a tool looked something up in the knowledge
         self.busy = 0  # ns that its tools took
         self.tail = 0  # ns that requests took after the last tool, as far as they state it
         self.end: int | None = None
@@ -555,6 +556,7 @@ class OpenRun:
         if call.delegates:
             self.delegations.append(call)
         self.windows[call.id] = (start, end)
+        self.searched = self.searched or "search_knowledge" in call.name
         self.tail = 0
         if self.request is not None and span.result:
             self.request.answers.append(

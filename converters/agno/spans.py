@@ -291,6 +291,28 @@ def run_span(run: OpenRun, start: int | None, end: int | None, uncertainty: int,
     )
 
 
+def retrieval(run: OpenRun, number: int, said: dict[str, Raw], start: int | None, end: int | None, uncertainty: int) -> model.Phase:
+    """A look-up in the knowledge before the first request: query, what was found, and how long it took."""
+    t = run.tries[0]
+    return model.Phase(
+        id=run.trace.span(run.run_id, "attempt", str(t.number), "retrieval", str(number)),
+        trace_id=run.trace.id,
+        parent_id=t.id,
+        name="knowledge retrieval",
+        key=f"retrieval/{number}",
+        start=start,
+        end=end if end is not None else start,
+        clock="derived",
+        uncertainty=uncertainty,
+        status="ok",
+        type="retrieval",
+        operation="retrieval",
+        conversation_id=run.session,
+        input=said.get("query", ABSENT),
+        output=said.get("references", ABSENT),
+    )
+
+
 def wait(run: OpenRun, number: int, start: int | None, end: int | None, uncertainty: int) -> model.Phase:
     """The time between a pause and its continuation: a person's, not a tool's."""
     return model.Phase(

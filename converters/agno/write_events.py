@@ -240,13 +240,13 @@ class _Stream:
         if kind == "workflow" and (p.type in _STARTS or p.type == "iteration"):
             yield from self._step(said, p)
             return
+        if p.type in ("wait", "retrieval"):  # worked out from other fields
+            return
         parts = p.key.split("/")
         stem = parts[1] if len(parts) > 1 and parts[0] == "phase" else None
         if stem is None or not stem.isidentifier():
             if any(self.tree.below.get(p.id, [])):  # of another format: only what is in it has events
                 yield from self._inside(said, p, kind)
-            return
-        if p.type == "wait":
             return
         name = "pre_hook_name" if stem == "PreHook" else "post_hook_name" if stem == "PostHook" else None
         shown: dict[str, Any] = {name: p.name} if name is not None else {}
