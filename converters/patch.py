@@ -220,8 +220,8 @@ class _Differ:
 
 
 def path_of(keys: list[str]) -> str:
-    """A path such as ``messages[].content``; what lies deeper than six members is under its sixth."""
-    return ".".join(keys[:7]).replace(".[]", "[]")
+    """A path such as ``messages[].content``; what lies deeper than ten members is under its tenth."""
+    return ".".join(keys[:10]).replace(".[]", "[]")
 
 
 def leaves(value: Any, found: Counter[str] | None = None, keys: list[str] | None = None) -> Counter[str]:

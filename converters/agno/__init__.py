@@ -36,7 +36,7 @@ def _run(look: Probe) -> Match | None:
         return Match(60 if b"run_data" in look.head or b"session_data" in look.head else 20, "a SQLite file")
     if look.shape not in ("object", "array", "lines"):
         return None
-    if "run_id" in keys and ("run_data" in keys or "run_input" in keys):
+    if "run_id" in keys and ("run_data" in keys or ("run_input" in keys and not _is_event(keys))):
         return Match(90, "has run_id with run_data or run_input")
     if _is_event(keys) and (look.shape == "lines" or "messages" not in keys):
         return None  # an event (a record of 1.x has an event too, and messages)
