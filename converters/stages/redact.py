@@ -23,7 +23,7 @@ _text = msgspec.json.Decoder(str).decode
 
 # Names of members whose text is a secret, without regard to case, and to - and _.
 _NAMES = re.compile(
-    r"(?:.*[._])?(?:x?apikey\w*|openaikey|anthropickey|(?:client|app|shared|webhook|signing)?secret(?:key)?|secretaccesskey|awssecretaccesskey|"
+    r"(?:.*[._])?(?:\w*apikey\w*|openaikey|anthropickey|(?:client|app|shared|webhook|signing)?secret(?:key)?|secretaccesskey|awssecretaccesskey|"
     r"(?:db|user|admin)?(?:password|passwd|passphrase)|privatekey|(?:proxy)?authorization|(?:set)?cookie|"
     r"(?:access|refresh|auth|bearer|session|id|security|secret|personalaccess|github|gitlab|slack|hf)token|credentials?|startupdiagnostic)",
 )
