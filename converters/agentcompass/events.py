@@ -22,7 +22,7 @@ from ..errors import ReadError, Report
 from ..jsonio import decode, fields, is_null
 from ..model import ABSENT, Attempt, Clock, Error, Event, Item, Phase, Run, Status, Task, TraceHeader, Value, raw
 from ..source import Line as Bytes
-from .schema import FAMILY, Line, Zone, decode_line, decode_object, integer, kind, line_of, plain, words
+from .schema import FAMILY, LARGEST, Line, Zone, decode_line, decode_object, integer, kind, line_of, plain, words
 
 PHASE_TYPES: Final = {
     "plan": "plan",
@@ -67,7 +67,6 @@ MAX_EVENTS: Final = 10_000
 
 _STATUS: Final[dict[str | None, Status]] = {"completed": "ok", "failed": "error", "timed_out": "error"}
 ERROR_TYPES: Final = {"timed_out": "timeout"}
-_FAR = 100_000_000_000_000_000_000  # a number of milliseconds, read as seconds, lies beyond
 _GLUE = b'{"run_id"'
 _PLAIN: Final = ("string", "number", "true", "false")
 _NO_PAYLOAD: Final[dict[str, Raw]] = {}
@@ -177,6 +176,8 @@ class Progress:
         out: list[Item] = []
         data = line.data
         try:
+            if not data.isascii():
+                data.decode()  # msgspec looks only at the strings that it decodes, not into a payload
             event = decode_line(data)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             if data.strip():
@@ -201,6 +202,7 @@ class Progress:
         for start, end in zip(cuts, [*cuts[1:], len(data)], strict=True):
             piece = data[start:end]
             try:
+                piece.decode()
                 members = decode_object(piece)
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                 offset = line.offset + start
@@ -265,7 +267,7 @@ class Progress:
             found = from_seconds(bytes(raw).decode())
         except ValueError:
             return self._zone.moment(raw)
-        return found if 0 <= found < _FAR else self._zone.moment(raw)
+        return found if 0 <= found < LARGEST else self._zone.moment(raw)
 
     def _begin(self, identity: Identity, e: Line, time: int | None, number: int, out: list[Item]) -> _Run:
         header = header_of(run_key(identity, time), e.run_id, self.format)

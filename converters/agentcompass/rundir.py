@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from ..clock import offset_of
+from ..clock import SECOND, from_seconds, offset_of
 from ..errors import ReadError, Report
 from ..jsonio import decode, fields, is_null, text
 from ..model import ABSENT, AnySpan, Attempt, Error, Item, Link, Phase, Run, Score, Status, Task, TraceHeader, Value
@@ -461,7 +461,7 @@ def _without_events(top: Top, fallback: str) -> tuple[TraceHeader, Run]:
     clock: Any = "recorded" if start is not None and end is not None else "derived"
     updated, elapsed = Zone(None).moment(snapshot.get("updated_at", ABSENT)), number(snapshot.get("elapsed_seconds", ABSENT))
     if start is None and updated is not None and elapsed is not None:
-        start = updated - int(elapsed * 1e9)
+        start = updated - from_seconds(elapsed) if 0 <= elapsed < updated / SECOND else None
     attributes: dict[str, Value] = {"agentcompass.ids_from": "run_info" if info else "snapshot"}
     for name in ("harness", "environment"):
         if (value := top.component(name)) is not None:

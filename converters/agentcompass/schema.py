@@ -8,6 +8,7 @@ This module opens no files and makes no spans.
 from __future__ import annotations
 
 from datetime import UTC, tzinfo
+from math import isfinite
 from typing import Any, Final
 
 import msgspec
@@ -106,14 +107,16 @@ def items(raw: Raw) -> list[Raw]:
 
 
 def number(raw: Raw) -> int | float | None:
-    """A finite JSON number."""
+    """A finite JSON number that 64 bits can hold."""
     if is_null(raw):
         return None
     try:
         found: int | float = _number(raw)
     except _BAD:
         return None
-    return found if found == found and found not in (float("inf"), float("-inf")) else None
+    if isinstance(found, int):
+        return found if -LARGEST <= found < LARGEST else None
+    return found if isfinite(found) else None
 
 
 def integer(raw: Raw) -> int | None:
@@ -156,6 +159,9 @@ def kind(raw: Raw) -> str:
 
 _KINDS = {b"{": "object", b"[": "array", b'"': "string", b"t": "true", b"f": "false", b"n": "null"}
 
+LARGEST: Final = 1 << 63
+"""What a signed 64-bit integer can't hold any more: no count and no time (ns) of a record is that large."""
+
 # Below: 1973 to 5138 in seconds. Above: the same in milliseconds. Nothing of a run lies outside.
 _LEAST, _MILLIS = 100_000_000, 100_000_000_000
 
@@ -178,9 +184,8 @@ class Zone:
             if word is None:
                 word = bytes(raw).decode()
                 value = float(word)
-                if value >= _MILLIS:
-                    return from_milliseconds(word)
-                return from_seconds(word) if value >= _LEAST else None
+                found = from_milliseconds(word) if value >= _MILLIS else from_seconds(word) if value >= _LEAST else None
+                return found if found is not None and found < LARGEST else None
             return self.read(word)
         except (ValueError, OverflowError):
             return None
@@ -203,7 +208,8 @@ def duration(raw: Raw) -> int | None:
     found = number(raw)
     if found is None or found < 0:
         return None
-    return found * MILLISECOND if isinstance(found, int) else from_milliseconds(bytes(raw))
+    took = found * MILLISECOND if isinstance(found, int) else from_milliseconds(bytes(raw))
+    return took if took < LARGEST else None
 
 
 def words(raw: Raw) -> str | None:
@@ -217,6 +223,7 @@ def words(raw: Raw) -> str | None:
 __all__ = [
     "FAMILY",
     "KEYS",
+    "LARGEST",
     "Line",
     "Zone",
     "absent",

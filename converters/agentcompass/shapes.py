@@ -13,7 +13,7 @@ from msgspec import Raw
 from ..jsonio import fields, is_null, text
 from ..model import ABSENT, Clock, Message, Part, TextPart, Usage
 from .said import Answer, Call, Said, call_of, message, parts_of, usage_of
-from .schema import Zone, duration, flag, integer, items, kind, words
+from .schema import Zone, duration, flag, integer, items, kind, number, words
 
 _MS = 1_000_000
 
@@ -84,10 +84,9 @@ def _response(f: dict[str, Raw], extra: dict[str, Raw], time: int | None, before
     said.finish = words(extra.pop("finish_reason", choice.get("finish_reason", ABSENT))) or words(f.pop("stopReason", ABSENT))
     said.response_id, said.response_model = words(response.pop("id", ABSENT)), words(response.pop("model", f.pop("model", ABSENT)))
     if (cost := extra.pop("cost", None)) is not None and said.usage is not None and said.usage.cost is None:
-        found = words(cost)
-        try:
-            said.usage.cost = float(found) if found is not None else None
-        except ValueError:
+        amount = number(cost)
+        said.usage.cost = None if amount is None else float(amount)
+        if amount is None and not is_null(cost):
             extra["cost"] = cost
     if (phase := words(extra.pop("phase", ABSENT))) is not None:
         said.attributes["agentcompass.phase"] = phase

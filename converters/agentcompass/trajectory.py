@@ -18,7 +18,7 @@ from ..jsonio import fields, is_null, text
 from ..model import ABSENT, AnySpan, Attempt, Error, Message, ModelRequest, Phase, Run, TextPart, ToolCall, Usage, Value
 from .result import CONSUMED, Result
 from .said import Answer, Call, Place, Said, Work, arguments_of, assemble, message, parts_of, usage_of
-from .schema import Zone, absent, integer, items, kind, plain, words
+from .schema import Zone, absent, integer, items, kind, number, plain, words
 from .shapes import Stream, Window, chat, session, steps, stream_json
 
 
@@ -192,9 +192,9 @@ def _calls_of_metrics(result: Result, found: Found, zone: Zone) -> None:
 def _totals(stream: Stream, found: Found) -> None:
     """The closing totals: of output tokens there is no other count (page §12.10)."""
     usage = usage_of(stream.result.get("usage", ABSENT))
-    cost = plain(stream.result.get("total_cost_usd", ABSENT))
+    cost = number(stream.result.get("total_cost_usd", ABSENT))
     if usage is not None:
-        usage.cost = float(cost) if isinstance(cost, int | float) else None
+        usage.cost = None if cost is None else float(cost)
     found.usage = usage
     for key in ("duration_ms", "duration_api_ms", "num_turns", "ttft_ms", "subtype", "terminal_reason"):
         if isinstance(value := plain(stream.result.get(key, ABSENT)), str | int | float):
