@@ -224,3 +224,13 @@ def test_stats_over_the_command_line() -> None:
     assert found["spans"] | {"phase": 0} == {"run": 1, "task": 0, "attempt": 4, "phase": 0, "model_request": 8, "tool_call": 6}
     records = [json.loads(p.read_text()) for p in FIXTURES.glob("parallel_mixed/*/rollout_*/artifacts.json")]
     assert found["tokens"]["input"] == sum(r["metadata"]["rollout_metrics"]["token_usage"]["prompt_tokens_total"] for r in records)
+
+
+def test_a_folder_around_one_run_is_that_run_and_a_folder_of_several_is_looked_into(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "failed_verifier", tmp_path / "case/output")
+    (tmp_path / "case/_notes.json").write_text("{}")
+    one = CliRunner().invoke(group, ["convert", str(tmp_path / "case"), "--to", "otlp-json", "-o", "-"])
+    assert one.exit_code == 0, one.output
+    shutil.copytree(FIXTURES / "harbor_half", tmp_path / "case/output2")
+    two = CliRunner().invoke(group, ["stats", "--json", str(tmp_path / "case")])
+    assert json.loads(two.stdout)["spans"]["run"] == 2

@@ -8,11 +8,11 @@ _FIRST = frozenset({"task_id", "task", "messages", "provider"})
 
 def _detect(look: Probe) -> Match | None:
     if look.shape == "directory" and look.path is not None:
-        from .layout import is_research, is_rollout, is_set, recognise
+        from .layout import is_sole, recognise
 
         if (why := recognise(look.path, look.entries)) is None:
             return None
-        return Match(85 if is_rollout(look.path) or is_set(look.path) or is_research(look.path) else 40, why)
+        return Match(85 if is_sole(look.path) else 40, why)
     if look.shape in ("object", "lines"):
         if len(_KEYS & look.keys) >= 3:
             return Match(90, "has task_id, messages, tool_calls and tool_results")

@@ -138,3 +138,22 @@ def recognise(path: Path, entries: frozenset[str]) -> str | None:
     if is_research(path):
         return "holds run.toml with baseline or iterations"
     return search(path, 1)
+
+
+def is_sole(path: Path) -> bool:
+    """Whether ``path`` holds one run (a rollout, a set, an autoresearch run, maybe some folders down) and no other visible file: then it is
+    that run. A folder of several is looked into instead, so that they can be read side by side."""
+    for _ in range(MAX_DEPTH):
+        if is_rollout(path) or is_set(path) or is_research(path):
+            return True
+        try:
+            with os.scandir(path) as entries:
+                if any(e.is_file() and e.name[:1] not in "._" for e in entries):
+                    return False
+        except OSError:
+            return False
+        below = folders(path)
+        if len(below) != 1:
+            return False
+        path = below[0]
+    return False
