@@ -20,6 +20,14 @@ def test_format(probe: Callable[[], Probe], check: Callable[[Probe], None]) -> N
     check(probe())
 
 
+def test_the_readme_has_the_levels_of_today() -> None:
+    import levels
+
+    readme = (levels.ROOT / "README.md").read_text()
+    assert levels.BEGIN in readme
+    assert levels.put(readme) == readme, "python tests/conformance/levels.py writes the table anew"
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda f: f.__name__)
 def test_plug_in(request: pytest.FixtureRequest, check: Callable[[Probe], None]) -> None:
     name, path = (request.config.getoption(f"--{n}", default=None) for n in ("format", "probe"))
