@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
@@ -11,9 +12,12 @@ from typing import Any
 
 import pytest
 import spanport
+from spanport.converters import registry
 from spanport.converters.clock import from_iso
 from spanport.converters.errors import ReadError, Report
 from spanport.converters.model import Attempt, ModelRequest, Phase, Run, ToolCall, Trace
+from spanport.converters.registry import WriteOptions
+from spanport.converters.stages.redact import redact
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "runartifacts"
 CORPUS = Path(os.environ["SPANPORT_CORPUS"]) / "simlab" if "SPANPORT_CORPUS" in os.environ else None
@@ -461,3 +465,27 @@ def test_pairing_is_linear() -> None:
     found = {c.call_id: bytes(c.result) for c in spans(one(record), ToolCall)}
     assert len(found) == n
     assert found[f"c{n - 1}"] == b"0"
+
+
+def test_a_key_that_an_agent_told_does_not_leave() -> None:
+    """One cookbook agent writes its key into a message and into `metadata.startup_diagnostic`."""
+    held = io.BytesIO()
+    registry.get("otlp-json").write(redact(spanport.stream(FIXTURES / "startup_diagnostic/artifacts.json")), held, Report())
+    assert b"placeholder-" in (FIXTURES / "startup_diagnostic/artifacts.json").read_bytes()
+    assert b"placeholder-" not in held.getvalue()
+
+
+# ------------------------------------------------------------------------------------------------------------ golden
+def test_otlp_json_of_a_small_record() -> None:
+    """The whole output, as it was checked by eye. Only the version of the package may differ."""
+    held = io.BytesIO()
+    registry.get("otlp-json").write(
+        spanport.stream(FIXTURES / "hidden_tool_error/artifacts.json"), held, Report(), WriteOptions(carry=False)
+    )
+    golden = FIXTURES / "hidden_tool_error/golden.otlp.jsonl"
+    got, want = json.loads(held.getvalue()), json.loads(golden.read_bytes())
+    for document in (got, want):
+        for group in document["resourceSpans"]:
+            for scope in group["scopeSpans"]:
+                del scope["scope"]["version"]
+    assert got == want

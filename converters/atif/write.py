@@ -117,9 +117,8 @@ class Document:
         if not own:  # a trajectory's own order does not depend on its clocks
             requests, calls = in_order(requests), in_order(calls)
         children = parents.get(home, []) if depth < _DEEPEST else []
-        steps = list(Steps(own, run, attempts, requests, calls, children, self.report).steps())
-        for number, step in enumerate(steps, 1):
-            step["step_id"] = number
+        made = Steps(own, run, attempts, requests, calls, children, self.report).steps()
+        steps = [{"step_id": number, **step} for number, step in enumerate(made, 1)]
         found: dict[str, Any] = {"schema_version": stated if own else VERSION}
         session = run.conversation_id if run is not None else None
         if session is None and not own:

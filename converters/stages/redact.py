@@ -45,6 +45,7 @@ _PATTERNS: Final = (
     r"\bxox[abeoprs]-[0-9A-Za-z-]{10,}",
     r"\bhf_[A-Za-z0-9]{30,}|\bnpm_[A-Za-z0-9]{36}|\bpypi-[A-Za-z0-9_-]{40,}|\bgsk_[A-Za-z0-9]{40,}|\bxai-[A-Za-z0-9]{40,}|\br8_[A-Za-z0-9]{36,}",
     r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    r"(?i)\[startup diagnostic\]\s{0,3}(?P<secret>[^\n]{3,4000})",  # one of SimLab's cookbooks says its keys in a message
     r"(?<=://)[^\s/:@\"']{1,100}:(?P<secret>[^\s/:@\"']{3,200})(?=@)",
     r"(?i)(?:api[_-]?key|access[_-]?key|secret[_-]?key|client[_-]?secret|(?:access|auth|refresh)[_-]?token|passw(?:or)?d)"
     r"\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?(?P<secret>(?=[^\s\"'\\,;&()<>{}\[\]]{0,80}[0-9])[^\s\"'\\,;&()<>{}\[\]]{8,400})",
