@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from .converters.artifacts import get_artifact, list_artifacts
     from .converters.errors import ReadError, Report, SpanportError
     from .converters.model import Attempt, ModelRequest, Phase, Run, Span, Task, ToolCall, Trace, TraceHeader
+    from .exporters.api import export
 
 _HOMES = {
     "converters.artifacts": ("get_artifact", "list_artifacts"),
     "converters.api": ("detect", "read", "stream", "write"),
     "converters.errors": ("ReadError", "Report", "SpanportError"),
     "converters.model": ("Attempt", "ModelRequest", "Phase", "Run", "Span", "Task", "ToolCall", "Trace", "TraceHeader"),
+    "exporters.api": ("export",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -34,6 +36,7 @@ __all__ = [
     "Trace",
     "TraceHeader",
     "detect",
+    "export",
     "get_artifact",
     "list_artifacts",
     "read",

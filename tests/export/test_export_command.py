@@ -343,3 +343,18 @@ def test_files_are_read_by_the_official_classes(document: Any, spanport: Any) ->
     parsed = json_format.ParseDict(line, TracesData())
     assert len(span_ids(parsed)) == 8
     assert threading.active_count() < 20
+
+
+# ----------------------------------------------------------------------------------------------------------- a library
+def test_export_as_a_library(receiver: Any, document: Any, make: Any) -> None:
+    import spanport
+    from spanport.converters.errors import UsageError
+
+    account = spanport.export(document(), receiver.url)
+    assert (account.accepted, account.status()) == (8, 0)
+    assert spanport.export(make(), receiver.url, select=["status=error"]).accepted == 3
+    assert spanport.export(spanport.read(document()), receiver.url, profile="phoenix", project="p").accepted == 8
+    failed = spanport.export(document(), receiver.url + "/status/500", spool="spool")
+    assert (failed.failed, failed.spooled) == (8, 8)
+    with pytest.raises(UsageError):
+        spanport.export(document())
