@@ -33,9 +33,12 @@ class PayloadMissing(SpanportError):
 
 def iso(ns: int) -> str:
     """A time as Python's ``isoformat`` writes it: without a fraction when there is none."""
-    if ns % SECOND:
-        return to_iso(ns)
-    return datetime.fromtimestamp(ns // SECOND, UTC).isoformat()
+    try:
+        if ns % SECOND:
+            return to_iso(ns)
+        return datetime.fromtimestamp(ns // SECOND, UTC).isoformat()
+    except (OverflowError, ValueError, OSError):  # beyond the year 9999
+        return f"{ns / SECOND:.3f}"
 
 
 def native(id: str) -> Raw:

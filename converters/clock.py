@@ -14,19 +14,34 @@ SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
+_LARGEST = 1 << 63
+
+
+def _within(ns: int) -> int:
+    """A time or duration that OTLP and SQLite can hold. A larger number is none, whatever it is."""
+    if -_LARGEST <= ns < _LARGEST:
+        return ns
+    raise ValueError(f"out of the range of times: {str(ns)[:20] if ns.bit_length() < 9999 else 'a huge number'}")
+
+
+def _near(value: Decimal) -> Decimal:
+    """``1e999999`` would be a number of a million digits."""
+    if value.adjusted() > 30:
+        raise ValueError("out of the range of times")
+    return value
 
 
 def from_seconds(value: str | bytes | int | float) -> int:
     """Unix seconds (a number, or its JSON text) to ns. Text and floats are read by their decimal digits, so that
     ``1761234567.123456`` is exactly ``…123456000``. ValueError for text that is no finite number."""
     if isinstance(value, int):
-        return value * SECOND
+        return _within(value * SECOND)
     text = repr(value) if isinstance(value, float) else value.decode() if isinstance(value, bytes) else value
     whole, dot, fraction = text.partition(".")
     try:
         if whole.isdigit() and (fraction.isdigit() if dot else not fraction):
-            return int(whole) * SECOND + int(fraction[:9].ljust(9, "0")) if dot else int(whole) * SECOND
-        return int(Decimal(text).scaleb(9))
+            return _within(int(whole) * SECOND + int(fraction[:9].ljust(9, "0")) if dot else int(whole) * SECOND)
+        return _within(int(_near(Decimal(text)).scaleb(9)))
     except (InvalidOperation, OverflowError, ValueError) as error:
         raise ValueError(f"not a time in seconds: {text[:40]!r}") from error
 
@@ -34,10 +49,10 @@ def from_seconds(value: str | bytes | int | float) -> int:
 def from_milliseconds(value: str | bytes | int | float) -> int:
     """Milliseconds (a duration or a Unix time) to ns, by decimal digits."""
     if isinstance(value, int):
-        return value * MILLISECOND
+        return _within(value * MILLISECOND)
     text = repr(value) if isinstance(value, float) else value.decode() if isinstance(value, bytes) else value
     try:
-        return int(Decimal(text).scaleb(6))
+        return _within(int(_near(Decimal(text)).scaleb(6)))
     except (InvalidOperation, OverflowError, ValueError) as error:
         raise ValueError(f"not a time in milliseconds: {text[:40]!r}") from error
 

@@ -8,6 +8,7 @@ path runs again.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -27,6 +28,8 @@ MAX_LINE: Final = 256 << 20
 _untyped = msgspec.json.Decoder()
 _raw_object = msgspec.json.Decoder(dict[str, Raw])
 _string = msgspec.json.Decoder(str)
+_utf8_decoder = codecs.getincrementaldecoder("utf-8")
+_PIECE = 1 << 20
 _PLACE = re.compile(r"\(byte (\d+)\)")
 _PATH = re.compile(r" - at `([^`]*)`$")
 
@@ -76,6 +79,22 @@ def repair(data: bytes) -> tuple[bytes, list[Repair]]:
     return b"".join(out) if repairs else data, repairs
 
 
+def is_utf8(data: bytes | memoryview) -> bool:
+    """Whether all of it is UTF-8. msgspec looks only at the strings that it decodes: a Raw, or a member that is passed over, may hold anything."""
+    if isinstance(data, bytes) and data.isascii():
+        return True
+    decoder = _utf8_decoder()
+    try:
+        for start in range(0, len(data), _PIECE):
+            piece = bytes(data[start : start + _PIECE])
+            if not piece.isascii() or decoder.getstate()[0]:
+                decoder.decode(piece)
+        decoder.decode(b"", True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def explain(error: Exception, size: int) -> tuple[str, int | None, str | None]:
     """msgspec's error as (message, byte, JSON path)."""
     text = str(error)
@@ -103,8 +122,10 @@ def decode(
         raise ReadError(f"{len(data):,} bytes are more than one record may have", input=report.input, line=line, byte=offset)
     if bytes(data[:3]) == b"\xef\xbb\xbf":
         data, offset = data[3:], offset + 3
+    first: Exception | None = None
     try:
-        return decoder(data)
+        if is_utf8(data):
+            return decoder(data)
     except RecursionError:
         raise ReadError("nested too deep", input=report.input, line=line, byte=offset) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -130,7 +151,14 @@ def decode(
             if repairs is not None:
                 repairs.extend(found)
             return result
-    message, byte, path = explain(first, len(data))
+    if first is None:  # no UTF-8 outside of strings, where nothing can be mended
+        try:
+            decoder(data)
+        except RecursionError:
+            raise ReadError("nested too deep", input=report.input, line=line, byte=offset) from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            first = error
+    message, byte, path = explain(first, len(data)) if first is not None else ("not JSON: no UTF-8", None, None)
     raise ReadError(message, input=report.input, line=line, byte=None if byte is None else offset + byte, path=path)
 
 

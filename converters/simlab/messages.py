@@ -70,6 +70,8 @@ def _content(content: Raw, source: dict[str, Raw]) -> list[Part]:
     """Content that is no tool call and no answer. Anything but a string is kept as it stands, too."""
     if (words := jsonio.text(content)) is not None:
         return [TextPart(words)] if words else []
+    if not content:  # not stated at all
+        return []
     source["content"] = content
     if jsonio.is_null(content):
         return []
@@ -102,7 +104,8 @@ def _assistant(content: Raw, fields: dict[str, Raw], source: dict[str, Raw]) -> 
             odd = odd or in_function or not arguments
         odd = odd or bool(rest) or number is None
     if odd:
-        source["content"] = content
+        if content:
+            source["content"] = content
         if beside:
             source["tool_calls"] = fields["tool_calls"]
     elif any(t is not None for t in texts):
@@ -121,7 +124,7 @@ def _is_json(text: str) -> bool:
 def _tool(content: Raw, fields: dict[str, Raw], source: dict[str, Raw], answer: Answer) -> list[Part]:
     inside = jsonio.fields(content) if bytes(memoryview(content)[:1]) == b"{" else {}
     if "tool_call_id" not in inside:
-        if jsonio.text(content) is None or fields:  # the spelling of chat APIs: id and name beside the content
+        if content and (jsonio.text(content) is None or fields):  # the spelling of chat APIs: id and name beside the content
             source["content"] = content
         return [ToolCallResponsePart(content or NULL, jsonio.text(fields.get("tool_call_id", ABSENT)))]
     number = jsonio.text(inside["tool_call_id"])

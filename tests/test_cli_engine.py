@@ -1,0 +1,98 @@
+"""The local engine: order, back-pressure, and workers that die. Work is given as expressions, since a worker can't import a test module."""
+
+import subprocess
+import sys
+from builtins import eval as run_text  # a worker imports it by name
+from pathlib import Path
+
+import pytest
+from spanport.converters.errors import SpanportError, UsageError
+from spanport.exporters.engine import Local, WorkerDied, in_order, open_engine
+
+KILL = "__import__('os').kill(__import__('os').getpid(), 9)"
+BENCH = Path(__file__).parent.parent / "fixtures" / "cli" / "bench.spanport.jsonl"
+
+
+def kill_once(marker: Path) -> str:
+    """An expression that kills its process the first time, and is 7 afterwards."""
+    return f"7 if __import__('os').path.exists({str(marker)!r}) else (open({str(marker)!r}, 'w').close(), {KILL})"
+
+
+@pytest.fixture(params=[1, 2])
+def engine(request):
+    engine = Local(request.param)
+    yield engine
+    engine.close()
+
+
+def test_results_keep_the_order_of_the_items(engine):
+    slow_first = [f"__import__('time').sleep({0.2 if i == 0 else 0}) or {i}" for i in range(30)]
+    found = list(in_order(engine, run_text, slow_first))
+    assert [done.result for _, done in found] == list(range(30))
+    assert [item for item, _ in found] == slow_first
+
+
+def test_items_are_taken_as_there_is_room(engine):
+    taken = 0
+
+    def items():
+        nonlocal taken
+        for i in range(200):
+            taken += 1
+            yield str(i)
+
+    for n, (_, done) in enumerate(in_order(engine, run_text, items())):
+        assert done.result == n
+        assert taken <= n + 2 + engine.window
+
+
+def test_an_exception_is_the_items_own(engine):
+    found = [done for _, done in in_order(engine, run_text, ["1", "1 / 0", "3"])]
+    assert [d.result for d in found] == [1, None, 3]
+    assert isinstance(found[1].error, ZeroDivisionError)
+
+
+def test_a_worker_that_dies_costs_nothing(tmp_path):
+    engine = Local(2)
+    try:
+        items = [*(str(i) for i in range(10)), kill_once(tmp_path / "once"), *(str(i) for i in range(10, 20))]
+        found = [done.result for _, done in in_order(engine, run_text, items)]
+    finally:
+        engine.close()
+    assert found == [*range(10), 7, *range(10, 20)]
+
+
+def test_an_item_that_kills_twice_is_given_up(tmp_path):
+    engine = Local(2)
+    try:
+        items = [*(str(i) for i in range(10)), KILL, *(str(i) for i in range(10, 20))]
+        found = [done for _, done in in_order(engine, run_text, items)]
+    finally:
+        engine.close()
+    assert [d.result for d in found if d.error is None] == list(range(20))
+    assert isinstance(found[10].error, WorkerDied)
+
+
+def test_workers_that_die_whatever_they_are_given_are_no_items_fault():
+    engine = Local(2)
+    try:
+        with pytest.raises(SpanportError, match="--jobs 1"):
+            list(in_order(engine, run_text, [KILL] * 100))
+    finally:
+        engine.close()
+
+
+def test_names():
+    assert isinstance(open_engine("local", 2), Local)
+    with pytest.raises(UsageError, match="no engine"):
+        open_engine("colour://x")
+
+
+def test_a_script_without_a_main_guard_can_use_it(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from spanport.exporters.engine import Local, in_order\nfrom builtins import eval as e\n"
+        "engine = Local(2)\nprint([d.result for _, d in in_order(engine, e, ['1', '2', '3'])])\nengine.close()\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[1, 2, 3]\n", done.stderr
