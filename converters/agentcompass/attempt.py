@@ -267,7 +267,7 @@ def _fields(
 ) -> dict[str, Any]:
     """Fields of the attempt that its result gives."""
     changes: dict[str, Any] = {}
-    source = dict(final.source)
+    source = {**final.source, **results.analysis_rest(final)}
     if whole is not None:
         changes["input"], changes["messages"] = whole.prompt, whole.messages
         changes["conversation_id"], changes["usage"] = whole.conversation, whole.usage

@@ -150,6 +150,8 @@ def scores(result: Result) -> list[Score]:
         found.append(Score(name=name, value=verdict, label=label, explanation=said, source=judged))
     for name, raw in result.analysis.items():
         a = fields(raw)
+        if is_null(a.get("is_badcase", ABSENT)) and is_null(a.get("score", ABSENT)):
+            continue  # counts, or an analyzer that could not run: `analysis_rest`
         bad, value = flag(a.pop("is_badcase", ABSENT)), number(a.pop("score", ABSENT))
         said = text(a.pop("error", ABSENT))
         found.append(
@@ -161,6 +163,16 @@ def scores(result: Result) -> list[Score]:
                 source=a,
             )
         )
+    return found
+
+
+def analysis_rest(result: Result) -> dict[str, Raw]:
+    """Findings of analyzers that judge nothing, for ``source``."""
+    found = {}
+    for name, raw in result.analysis.items():
+        a = fields(raw)
+        if is_null(a.get("is_badcase", ABSENT)) and is_null(a.get("score", ABSENT)):
+            found[f"analysis_result.{name}"] = raw
     return found
 
 

@@ -208,7 +208,10 @@ def duration(raw: Raw) -> int | None:
     found = number(raw)
     if found is None or found < 0:
         return None
-    took = found * MILLISECOND if isinstance(found, int) else from_milliseconds(bytes(raw))
+    try:
+        took = found * MILLISECOND if isinstance(found, int) else from_milliseconds(bytes(raw))
+    except ValueError:
+        return None
     return took if took < LARGEST else None
 
 
