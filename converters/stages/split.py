@@ -80,7 +80,9 @@ class _Trace:
         key = [*header.run_key, self.per, root.id]
         trace = ids.trace_id(header.family, *key)
         inside = {s.id for s in spans}
-        yield TraceHeader(id=trace, family=header.family, format=header.format, run_key=key, name=root.name or header.name, resource=header.resource)
+        yield TraceHeader(
+            id=trace, family=header.family, format=header.format, run_key=key, name=root.name or header.name, resource=header.resource
+        )
         for span in spans:
             links = [
                 msgspec.structs.replace(x, trace_id=trace) if x.trace_id == header.id and x.span_id in inside else x for x in span.links
