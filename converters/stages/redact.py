@@ -50,52 +50,28 @@ _PATTERNS: Final = (
     r"(?i)(?:api[_-]?key|access[_-]?key|secret[_-]?key|client[_-]?secret|(?:access|auth|refresh)[_-]?token|passw(?:or)?d)"
     r"\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?(?P<secret>(?=[^\s\"'\\,;&()<>{}\[\]]{0,80}[0-9])[^\s\"'\\,;&()<>{}\[\]]{8,400})",
 )
-# One of these stands in every JSON text that a rule could touch (in lower case): what has none of them is passed through. Plain searches: a regular
-# expression of the alternatives takes several times as long.
-_WORDS: Final = tuple(
-    w.encode()
-    for w in [
-        "secret",
-        "passw",
-        "passphr",
-        "authoriz",
-        "cookie",
-        "bearer",
-        "basic",
-        "pikey",
-        "pi_key",
-        "pi-key",
-        "s_key",
-        "s-key",
-        "ckey",
-        "token",
-        "credential",
-        "startup",
-        "private",
-        "sk-",
-        "sk_",
-        "pk_",
-        "pk-",
-        "rk_",
-        "ghp_",
-        "gho_",
-        "ghu_",
-        "ghs_",
-        "ghr_",
-        "github_",
-        "glpat",
-        "akia",
-        "asia",
-        "aiza",
-        "ya29.",
-        "xox",
-        "hf_",
-        "npm_",
-        "pypi-",
-        "xai-",
-        "r8_",
-        "eyj",
-    ]
+# One of these is found in every JSON text that a rule could touch (in lower case): what has none of them is passed through. Each pattern starts with
+# one rare letter of its words, and looks back for what stands before it: the engine runs from one such letter to the next, which is several
+# times as fast as searching for each word, or for their alternatives.
+_SUSPECT: Final = tuple(
+    re.compile(p).search
+    for p in (
+        rb"k(?:(?<=[icst]k)ey|(?<=[icst][-_ ]k)ey|(?<=[srp]k)[-_]|(?<=tok)en|(?<=cook)ie|(?<=ak)ia)",
+        rb"x(?:ox|ai-)",
+        rb"z(?:(?<=aiz)a|(?<=authoriz))",
+        rb"w(?:(?<=passw)|(?<=pass.w))",
+        rb"v(?<=priv)ate",
+        rb"b(?:earer|asic)",
+        rb"j(?<=eyj)",
+        rb"y(?:pi-|a29\.)",
+        rb"g(?:h[pousr]_|ithub_|lpat)",
+        rb"f(?<=hf)_",
+        rb"8(?<=r8)_",
+        rb"m(?<=npm)_",
+        rb"c(?:redential|(?<=sec)ret)",
+        rb"u(?<=startu)p",
+        rb"h(?:(?<=passph)|(?<=pass.ph))r",
+    )
 )
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?|[\[\]{}]', re.DOTALL)
 
@@ -132,10 +108,10 @@ class Redactor:
         if self._own:
             return True
         low = data.lower()
-        for word in _WORDS:
-            if word in low:
+        for search in _SUSPECT:
+            if search(low):
                 return True
-        return b"@" in low and b"://" in low  # a password in a URL
+        return b"asia" in low or (b"@" in low and b"://" in low)  # a key of AWS; a password in a URL
 
     def text(self, text: str) -> str:
         """A text without secrets."""

@@ -123,6 +123,37 @@ def test_what_is_no_secret_stays_to_the_byte(make: Any, given: Any) -> None:
     assert redactor.count == 0
 
 
+@given(
+    st.sampled_from(
+        [
+            "api_key",
+            "apikey",
+            "api-key",
+            "access_key",
+            "accessKey",
+            "secret_key",
+            "private-key",
+            "client_secret",
+            "password",
+            "passphrase",
+            "Authorization",
+            "cookie",
+            "session_token",
+            "credentials",
+            "startup_diagnostic",
+            "openai-key",
+        ]
+    ),
+    st.text(max_size=20),
+)
+def test_the_quick_look_passes_over_nothing_that_a_rule_touches(name: str, around: str) -> None:
+    redactor = Redactor()
+    for given_ in ({name: "value"}, {name.upper(): "value"}, {"a": [around, {name: "value"}]}, {around: 1, name: "value"}):
+        data = msgspec.json.encode(given_)
+        if redactor.json(data) is not data:
+            assert redactor.suspect(data), data
+
+
 def test_own_patterns_and_the_list_turned_off(make: Any) -> None:
     base = next(i for i in make() if isinstance(i, ToolCall))
     item = replace(base, result=raw(f"customer-4711 and sk-{SECRET}"))
