@@ -150,12 +150,13 @@ def indent_of(data: bytes) -> int | None:
 
 
 # ------------------------------------------------------------------------------------------------------ making, using
-def make(base: Record, record: Record, format: str, header: TraceHeader, ids: dict[str, str], data: bytes) -> tuple[Carry, int]:
-    """The carry that makes ``record`` (whose bytes are ``data``) of ``base``, and how many bytes of patch it holds."""
+def make(base: Record, record: Record, format: str, header: TraceHeader, ids: dict[str, str]) -> tuple[Carry, int]:
+    """The carry that makes ``record`` of ``base``, and how many bytes of patch it took."""
     a, b = base.value(), record.value()
     found = patch.diff(a, b)
     text = json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode() if found is not None else b""
     whole: str | None = None
+    data = dump(record) if text else b""
     if len(text) > len(data) / 2:
         whole = base64.b64encode(zlib.compress(data, 9)).decode()
     carry = Carry(
@@ -186,7 +187,7 @@ def use(carry: Carry, base: Record, indent: int | None, proto: bool) -> bytes:
             data = opened.decompress(base64.b64decode(carry.record, validate=True), MAX_RECORD)
             if opened.unconsumed_tail or not opened.eof:
                 raise Mismatch("the carried record is damaged or too large")
-            return data
+            return dump(load(data, True), None, True) if proto else data
         except (binascii.Error, ValueError, zlib.error) as error:
             raise Mismatch(f"the carried record is damaged: {error}") from error
     try:

@@ -114,9 +114,11 @@ def _record(origin: Format, data: bytes | memoryview | None, items: list[Item], 
     if origin.writer is None or data is None:
         return None
     if not staged:
-        return carries.load(data, origin.lines, origin.name == "otlp-proto")
+        found = _load(origin, data)
+        # What is no JSON (a document that breaks off, an event stream) is read as far as it goes; it is no record of the format to go back to.
+        return None if found.form == "text" else found
     written = _written(origin, items)
-    return None if written is None else carries.load(written, origin.lines, origin.name == "otlp-proto")
+    return None if written is None else _load(origin, written)
 
 
 def _written(format: Format, items: Iterable[Item], folder: Path | None = None) -> bytes | None:
@@ -131,7 +133,7 @@ def _written(format: Format, items: Iterable[Item], folder: Path | None = None) 
     return held.getvalue()
 
 
-def _load(format: Format, data: bytes) -> Record:
+def _load(format: Format, data: bytes | memoryview) -> Record:
     return carries.load(data, format.lines, format.name == "otlp-proto")
 
 
@@ -212,10 +214,7 @@ def _other_format(job: _Job, held: io.BytesIO, out: BinaryIO) -> None:
             if carry and job.record is not None and job.data is not None and header is not None:
                 found = _written(job.origin, carries.without(back))
                 if found is not None:
-                    original = bytes(job.data) if job.record.form == "text" else carries.dump(job.record)
-                    made, _size = carries.make(_load(job.origin, found), job.record, job.origin.name, header, ids, original)
-    elif job.account and target.reader is None and not carry:
-        pass  # the writer itself said what it leaves out
+                    made, _size = carries.make(_load(job.origin, found), job.record, job.origin.name, header, ids)
     if made is None:
         out.write(written)
         return
@@ -301,7 +300,7 @@ def _count(record: Record, base: Record, report: Report, fate: Fate, reason: str
 def _tell_fields(job: _Job, back: list[Item]) -> None:
     """The fate of each field: of the record, when it can be rebuilt from the target; else of the model."""
     fate: Fate = "carried" if job.options.carry else "dropped"
-    if job.record is not None and job.record.form != "text" and (found := _written(job.origin, back)) is not None:
+    if job.record is not None and (found := _written(job.origin, back)) is not None:
         reason = "kept in the open field" if job.options.carry else f"{job.target.name} has no place for it, and --no-carry"
         _count(job.record, _load(job.origin, found), job.report, fate, reason)
     else:

@@ -329,3 +329,43 @@ def test_foreign_otlp_to_runartifacts_says_each_message_once() -> None:
     assert patch.same(json.loads(back), document), report.notices
     (trace,) = spanport.read(text(document))
     assert sum(isinstance(s, ModelRequest) for s in trace.spans) == 2
+
+
+def test_protobuf_of_others_comes_back_over_other_formats() -> None:
+    """What is carried whole is protobuf again."""
+    document = {
+        "resourceSpans": [
+            {
+                "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}]},
+                "scopeSpans": [
+                    {
+                        "scope": {"name": "other", "version": "2"},
+                        "spans": [
+                            {
+                                "traceId": "ab" * 16,
+                                "spanId": "cd" * 8,
+                                "name": "GET /",
+                                "kind": 2,
+                                "startTimeUnixNano": "5",
+                                "endTimeUnixNano": "9",
+                            }
+                        ],
+                    }
+                ],
+            }
+        ]
+    }
+    from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+    theirs = TracesData()
+    scope = theirs.resource_spans.add().scope_spans.add()
+    scope.scope.name = "other"
+    span = scope.spans.add()
+    span.trace_id, span.span_id, span.name, span.kind, span.trace_state = b"\xab" * 16, b"\xcd" * 8, "GET /", 2, "a=1"
+    span.start_time_unix_nano, span.end_time_unix_nano = 5, 9
+    for format in ("otlp-json", "atif", "spanport"):
+        back, report = to(to(theirs.SerializeToString(), format)[0], "otlp-proto", from_=format)
+        assert not report.lost
+        assert TracesData.FromString(back) == theirs
+    for format in ("otlp-proto", "atif"):
+        assert patch.same(json.loads(to(to(text(document), format)[0], "otlp-json", from_=format)[0]), document)

@@ -99,9 +99,23 @@ def over(path: Path, name: str, via: str) -> tuple[bytes, Report]:
     return back.getvalue(), report
 
 
+@lru_cache(maxsize=4096)
+def spans_in(name: str, path: Path) -> int:
+    """How many spans are read; -1 for a file that can't be read at all (broken ones, a session without a run)."""
+    try:
+        return sum(1 for item in registry.get(name).read(source_of(path), Report()) if hasattr(item, "trace_id"))
+    except SpanportError:
+        return -1
+
+
 def check(name: str, path: Path, via: str) -> str | None:
     format = registry.get(name)
-    got, report = over(path, name, via)
+    if spans_in(name, path) < 1 or carry.load(path.read_bytes(), format.lines, name == "otlp-proto").form == "text":
+        return None  # it can't be read, or is no JSON (an event stream of a server, a document that breaks off)
+    try:
+        got, report = over(path, name, via)
+    except SpanportError as error:
+        return f"{path} over {via}: {error}"
     if report.counts["carry-mismatch", "lost"]:
         return f"{path}: {report.notices}"
     if not patch.same(value_of(format, path.read_bytes()), value_of(format, got)):
@@ -138,7 +152,9 @@ def minified(format: Format, data: bytes) -> int:
 def size_over(name: str, path: Path, keep: bool) -> tuple[float, int]:
     format = registry.get(name)
     data = path.read_bytes()
-    spans = sum(1 for item in format.read(source_of(path), Report()) if hasattr(item, "trace_id"))
+    spans = spans_in(name, path)
+    if spans < 0:
+        return 0.0, 0
     held = io.BytesIO()
     convert(path, held, to="otlp-json", carry=keep)
     # The resource, which every trace has once, is counted as a span.
@@ -165,7 +181,7 @@ def test_the_residue_stays_small(name: str) -> None:
         pytest.skip(f"{name} has no writer")
     total = left = 0
     for n, path in records():
-        if n != name or path.stat().st_size > 300_000 or path.suffix == ".sse":
+        if n != name or path.stat().st_size > 300_000 or path.suffix == ".sse" or spans_in(n, path) < 0:
             continue
         format, data = registry.get(n), path.read_bytes()
         record = carry.load(data, format.lines)
