@@ -334,7 +334,7 @@ def receiver() -> Iterator[Fake]:
 def quiet_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No settings of the machine, and a state directory of the test's own."""
     for name in list(os.environ):
-        if name.startswith(("OTEL_", "SPANPORT_")) or name.lower().endswith("_proxy"):
+        if name.startswith("OTEL_") or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import spanport
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
@@ -353,6 +356,18 @@ def test_history_delta_grows_linearly_and_full_does_not(make: Any) -> None:
             sizes[mode, turns] = sum(len(wire.span(flatten(i))) for i in history(items, mode) if not isinstance(i, TraceHeader))  # type: ignore[arg-type]
     assert sizes["delta", 1000] == pytest.approx(2 * sizes["delta", 500], rel=0.02)
     assert sizes["full", 500] > 20 * sizes["delta", 500]
+
+
+@pytest.mark.skipif("SPANPORT_CORPUS" not in os.environ, reason="the record of 1000 calls is in the corpus only (SPANPORT_CORPUS)")
+def test_history_delta_of_the_real_record_of_1000_calls_is_linear() -> None:
+    (trace,) = spanport.read(Path(os.environ["SPANPORT_CORPUS"]) / "simlab" / "large_1000_calls")
+    sizes = [
+        sum(len(wire.span(flatten(i))) for i in history(trace.spans, mode) if isinstance(i, ModelRequest)) for mode in ("delta", "full")
+    ]  # type: ignore[arg-type]
+    each = [len(wire.span(flatten(i))) for i in requests(list(history(trace.spans, "delta")))][1:-1]
+    assert len(each) > 40
+    assert max(each) < 1.3 * min(each), "a late request is no larger than an early one"
+    assert sizes[1] > 10 * sizes[0]
 
 
 def test_a_request_whose_base_is_not_selected_gets_the_whole_chat_and_says_so(make: Any) -> None:
