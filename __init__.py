@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .converters.api import detect, read, stream, write
     from .converters.artifacts import get_artifact, list_artifacts
+    from .converters.convert import convert, losses
     from .converters.errors import ReadError, Report, SpanportError
     from .converters.model import Attempt, ModelRequest, Phase, Run, Span, Task, ToolCall, Trace, TraceHeader
     from .exporters.api import export
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "converters.artifacts": ("get_artifact", "list_artifacts"),
     "converters.api": ("detect", "read", "stream", "write"),
+    "converters.convert": ("convert", "losses"),
     "converters.errors": ("ReadError", "Report", "SpanportError"),
     "converters.model": ("Attempt", "ModelRequest", "Phase", "Run", "Span", "Task", "ToolCall", "Trace", "TraceHeader"),
     "exporters.api": ("export",),
@@ -35,10 +37,12 @@ __all__ = [
     "ToolCall",
     "Trace",
     "TraceHeader",
+    "convert",
     "detect",
     "export",
     "get_artifact",
     "list_artifacts",
+    "losses",
     "read",
     "stream",
     "write",
