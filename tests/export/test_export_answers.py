@@ -194,6 +194,13 @@ def test_nobody_there(make: Any) -> None:
     assert (account.failed, account.status(), account.ambiguous) == (SPANS, 1, 0)
 
 
+def test_a_host_that_does_not_exist(make: Any) -> None:
+    began = time.monotonic()
+    account = sent(make, "http://no-such-host.invalid:4318", quick(total=0.2), timeout=2)
+    assert time.monotonic() - began < 8
+    assert (account.failed, account.status()) == (SPANS, 1)
+
+
 def test_a_server_that_comes_back_gets_the_spans(make: Any, receiver: Any) -> None:
     tries = []
 
@@ -206,39 +213,6 @@ def test_a_server_that_comes_back_gets_the_spans(make: Any, receiver: Any) -> No
 
     receiver.respond = respond
     assert sent(make, receiver.url, quick(total=5)).accepted == SPANS
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    import subprocess
-
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-days",
-            "2",
-            "-keyout",
-            str(key),
-            "-out",
-            str(cert),
-            "-subj",
-            "/CN=localhost",
-            "-addext",
-            "subjectAltName=DNS:localhost,IP:127.0.0.1",
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return cert, key
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -220,6 +221,29 @@ def test_tls_to_a_plain_port_is_not_retried(server: GrpcFake, make: Any) -> None
     account = sent(make, server.url.replace("http", "https"), total=3)
     assert (account.failed, account.requests) == (SPANS, 1)
     assert "TLS" in next(iter(account.reasons))
+
+
+def test_a_certificate_of_its_own_making(make: Any, certificate: tuple[Path, Path]) -> None:
+    class Handler(grpc.GenericRpcHandler):
+        def service(self, details: Any) -> Any:
+            return grpc.unary_unary_rpc_method_handler(lambda body, context: b"")
+
+    running = grpc.server(ThreadPoolExecutor(2), handlers=[Handler()])
+    cert, key = certificate
+    port = running.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key.read_bytes(), cert.read_bytes())]))
+    running.start()
+    try:
+        account = sent(make, f"https://localhost:{port}", total=3)
+        assert (account.failed, account.requests) == (SPANS, 1)
+        assert "TLS" in next(iter(account.reasons))
+        assert sent(make, f"https://localhost:{port}", certificate=str(cert)).accepted == SPANS
+    finally:
+        running.stop(0)
+
+
+def test_a_host_that_does_not_exist(make: Any) -> None:
+    account = sent(make, "http://no-such-host.invalid:4317", total=0.2, timeout=2)
+    assert (account.failed, account.status()) == (SPANS, 1)
 
 
 def test_an_address_without_a_scheme_needs_insecure(
