@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import spanport
 from hypothesis import given, settings
@@ -350,6 +351,27 @@ def test_a_team_becomes_a_trajectory_with_a_sub_agent() -> None:
     assert peek["observation"]["results"][0]["content"] == '{"n":7}'
     assert document["final_metrics"] == {"total_prompt_tokens": 29, "total_completion_tokens": 4, "total_steps": 3}
     assert any(x.field == "agent.version" for x in report.losses.values())
+
+
+def test_a_late_answer_stands_with_the_step_that_asked() -> None:
+    items = team()
+    second = next(x for x in items if isinstance(x, ModelRequest) and x.id.endswith("8"))
+    third = msgspec.structs.replace(second, id="9" * 16, start=second.end, end=second.end + SECOND)
+    second.input_messages = second.input_messages[:2]
+    second.output_messages[0].parts.append(ToolCallPart("other", "d2", raw({})))
+    third.input_messages = [
+        *second.input_messages,
+        *second.output_messages,
+        Message(role="tool", parts=[ToolCallResponsePart(raw("it is 7"), "d1")]),
+    ]
+    data = written([*items[:-2], third, *items[-2:]])
+    valid(data)
+    assert [[r["content"] for r in s.get("observation", {}).get("results", [])] for s in json.loads(data)["steps"]] == [
+        [],
+        ["it is 7"],
+        [],
+        [],
+    ]
 
 
 def test_what_was_written_reads_back() -> None:

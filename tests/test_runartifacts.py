@@ -297,6 +297,21 @@ def test_an_unanswered_call_of_a_good_run_is_only_a_part() -> None:
     )
 
 
+def test_an_unanswered_call_of_an_earlier_turn_is_only_a_part() -> None:
+    record = json.loads((FIXTURES / "dangling_call/artifacts.json").read_text())
+    record["messages"].append({"role": "assistant", "content": "Never mind."})
+    assert [c.outcome for c in spans(one(record), ToolCall)] == ["ok"]
+
+
+def test_parameters_tell_calls_of_one_name_apart() -> None:
+    """Two threads may append in another order than their tool messages have."""
+    record = json.loads((FIXTURES / "adapter_concurrent/artifacts.json").read_text())
+    for name in ("tool_calls", "tool_results"):
+        record[name][2], record[name][3] = record[name][3], record[name][2]
+    found = {c.call_id: json.loads(bytes(c.result))["observation"]["text"] for c in spans(one(record), ToolCall)}
+    assert (found["call_2"], found["call_4"]) == ("slept 0.4", "slept 0.2")
+
+
 # ------------------------------------------------------------------------------------------------------ odd producers
 def test_records_without_tool_messages() -> None:
     trace = one("no_tool_messages")
@@ -403,6 +418,14 @@ def test_every_cut_is_one_clear_line_or_a_part() -> None:
         last = requests
     assert last == 4
     assert clear
+
+
+def test_an_item_is_whole_when_it_is_closed() -> None:
+    data = (FIXTURES / "shape_d/artifacts.json").read_bytes()
+    at = data.index(b'"role": "tool"')
+    at = data.index(b"\n    }", at) + len(b"\n    }")
+    assert len(spans(one(data[:at], Report()), ToolCall)) == 1
+    assert len(spans(one(data[: at - 1], Report()), ToolCall)) == 1  # without its answer: broken off
 
 
 @pytest.mark.parametrize("data", [b"", b"   ", b"null", b"[]", b'"x"', b"{", b"\x00\xff\xfe", b"{}x"])

@@ -112,6 +112,37 @@ def test_reward_txt_decides_and_the_reward_is_a_score() -> None:
     assert {r.clock for r in spans(trace, ModelRequest)} == {"synthetic"}
 
 
+@pytest.mark.parametrize(
+    ("text", "rows", "reward", "verdict"),
+    [
+        ("0", [True], 0.5, "fail"),
+        ("1", [False], 0.5, "pass"),
+        (None, [True, True], 0.0, "pass"),
+        (None, [True, False], 1.0, "fail"),
+        (None, [], 1.0, "pass"),
+        (None, None, 0.4, "fail"),
+    ],
+)
+def test_what_decides_the_verdict(tmp_path: Path, text: str | None, rows: list[bool] | None, reward: float, verdict: str) -> None:
+    shutil.copytree(FIXTURES / "harbor_half", tmp_path / "x")
+    (folder,) = (tmp_path / "x").iterdir()
+    found: dict[str, Any] = {"reward": reward}
+    if rows is not None:
+        found["verifier_results"] = [{"module": "m", "success": ok, "message": "", "output": ""} for ok in rows]
+    (folder / "verifier/reward.json").write_text(json.dumps(found))
+    (folder / "verifier/reward.txt").write_text(text or "")
+    (trace,) = spanport.read(tmp_path / "x")
+    assert (spans(trace, Attempt)[0].verdict, spans(trace, Attempt)[0].attributes["spanport.reward"]) == (verdict, reward)
+
+
+def test_folders_are_read_in_natural_order(tmp_path: Path) -> None:
+    for n in (10, 9, 1):
+        (tmp_path / f"case{n}").mkdir()
+        record = {"task_id": str(n), "messages": [], "tool_calls": [], "tool_results": [], "created_at": f"2026-05-02T09:00:{n:02}+00:00"}
+        (tmp_path / f"case{n}/artifacts.json").write_text(json.dumps(record))
+    assert [spans(t, Run)[0].native_id for t in spanport.read(tmp_path)] == ["1", "9", "10"]
+
+
 def test_rubric_and_reward_model() -> None:
     (trace,) = spanport.read(FIXTURES / "rubric")
     rows = {p.key: p for p in spans(trace, Phase) if p.type == "verify"}

@@ -169,6 +169,6 @@ def judgement(reward: Raw = ABSENT, text: str | None = None, passed: bool | None
         verdict = "fail" if "fail" in succeeded else "pass" if None not in succeeded else "unknown"
     if verdict is None and passed is not None:
         verdict = "pass" if passed else "fail"
-    if verdict is None and not listed and value is not None:
+    if verdict is None and not succeeded and value is not None:
         verdict = "pass" if value >= 1 else "fail"
     return Judgement(verdict=verdict, reward=value, rows=rows, source=rest)
