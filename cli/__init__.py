@@ -112,8 +112,17 @@ def main() -> NoReturn:
 def run(args: list[str] | None = None) -> int:
     """Run the command line ``args``; the exit status."""
     output.level = 0
-    if hasattr(signal, "SIGTERM"):
-        signal.signal(signal.SIGTERM, _terminate)
+    try:
+        before = signal.signal(signal.SIGTERM, _terminate)
+    except ValueError:  # not the main thread: whoever called us handles signals
+        return _run(args)
+    try:
+        return _run(args)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run(args: list[str] | None) -> int:
     try:
         found = group.main(args, prog_name="spanport", standalone_mode=False)
         sys.stdout.flush()

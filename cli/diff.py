@@ -56,8 +56,8 @@ def _side(argument: str, from_: str | None, strict: bool) -> tuple[Side, Totals]
     "diff",
     epilog="""\b
 Examples:
-  spanport diff yesterday/run.jsonl today/run.jsonl
-  spanport diff 'run#task=geo_7&attempt=1' 'run#task=geo_7&attempt=2'
+  spanport diff A B
+  spanport diff 'RUN#task=quito&attempt=1' 'RUN#task=quito&attempt=2'
   spanport diff --no-content --json A B
 """,
 )

@@ -29,9 +29,9 @@ def kinds_of(ctx: click.Context, param: click.Parameter, value: str | None) -> f
     "show",
     epilog="""\b
 Examples:
-  spanport show fixtures/agno/tools.run_output.json
+  spanport show RUN
   spanport show --errors-only --kind tool RUN
-  spanport show --task geo_7 --attempt 2 --content RUN | less
+  spanport show --task quito --attempt 2 --content RUN | less
 """,
 )
 @runs

@@ -29,7 +29,7 @@ Examples:
   spanport stats RUN
   spanport stats --json runs/
   spanport stats --by tool --csv runs/ > tools.csv
-  spanport stats --by model --by task --top 50 'runs/*/progress.jsonl'
+  spanport stats --by model --by task --top 50 'runs/*/*.jsonl'
 """,
 )
 @runs
