@@ -1,0 +1,89 @@
+"""The commands in README.md, docs/ and the help texts work as they are printed.
+
+In Markdown, each line of a ``bash`` block that begins with ``spanport`` is run, and each ``python`` block; ``console`` blocks are not. Each page has a folder of its own, in which the
+fixtures are, and ``RUN``, ``A``, ``B`` and ``runs/`` are made from one. What stands behind a pipe or a redirection is left out.
+"""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from spanport.cli import COMMANDS, run
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if p.exists())
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S)
+
+
+def commands(text: str) -> list[list[str]]:
+    """The spanport calls in a block, split as a shell would."""
+    found = []
+    for line in text.replace("\\\n", " ").splitlines():
+        if line.strip().startswith("spanport "):
+            words = shlex.split(line.strip(), comments=True)
+            end = next((i for i, w in enumerate(words) if w in ("|", ">", "<", "||", "&&", ";")), len(words))
+            found.append(words[1:end])
+    return found
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    bench = ROOT / "fixtures" / "cli" / "bench.spanport.jsonl"
+    for name in ("RUN", "A", "B", "run.spanport.jsonl", "runs/a/one.jsonl", "runs/two.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(bench, tmp_path / name)
+    (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
+    for name in ("SPOOL", "STATE"):
+        monkeypatch.setenv(f"SPANPORT_{name}", str(tmp_path / name.lower()))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def works(capfd, words: list[str]) -> None:
+    status = run(words)
+    out, err = capfd.readouterr()
+    allowed = {0, 1} if words[0] == "diff" else {0, 4} if any(w.startswith("--fail-on") for w in words) else {0, 3}
+    assert status in allowed, f"spanport {shlex.join(words)}: exit status {status}\n{err}"
+    assert "internal error" not in err, err
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if commands("".join(blocks(p, "bash")))], ids=lambda p: str(p.relative_to(ROOT)))
+def test_commands_of_a_page(capfd, place, page):
+    for words in commands("\n".join(blocks(page, "bash"))):
+        works(capfd, words)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: str(p.relative_to(ROOT)))
+def test_python_of_a_page(place, page):
+    for block in blocks(page, "python"):
+        done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, cwd=place)
+        assert done.returncode == 0, f"{block}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_of_the_help(capfd, place, command):
+    run([command, "--help"])
+    text = capfd.readouterr().out.partition("Examples:")[2]
+    if command == "convert":  # an example writes a format that holds one run
+        shutil.copy(ROOT / "fixtures" / "runartifacts" / "shape_d" / "artifacts.json", place / "RUN")
+    for words in commands(text):
+        if any(w.startswith("--endpoint") for w in words) or words[0] == "resend":
+            continue  # they need a server
+        cut = words.index("to") if "to" in words else len(words)
+        works(capfd, words[:cut] if words[0] == "export" else words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_of_a_page_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
