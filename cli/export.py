@@ -17,7 +17,7 @@ import click
 from ..converters import clock, registry
 from ..converters.errors import ReadError, Report, SpanportError, UsageError
 from ..converters.model import Item
-from .common import NOTHING_DONE, PART_DONE, Account, Batch, Input, Inputs, complain, from_format, items, runs, say, usage
+from .common import NOTHING_DONE, PART_DONE, Account, Batch, Input, Inputs, Resume, complain, from_format, items, resume, runs, say, usage
 
 if TYPE_CHECKING:
     from ..exporters.backends import Backend, Route
@@ -137,6 +137,7 @@ Examples:
 @click.option("--max-batch-bytes", metavar="N", callback=size, default="3MiB", help="Bytes of one request before compression (3MiB).")
 @click.option("--max-batch-spans", type=click.IntRange(1), metavar="N", default=2048, help="Spans of one request (2048).")
 @click.option("--follow", is_flag=True, help="Keep reading a growing input; each span goes as soon as it is complete.")
+@resume
 @click.option("--spool", metavar="DIR", help="Keep what could not be delivered here, for spanport resend (state directory).")
 @click.option("--no-spool", is_flag=True, help="Keep nothing.")
 @click.option("--ledger/--no-ledger", default=None, help="Send nothing that was delivered before (on for langfuse, which stores copies).")
@@ -174,6 +175,7 @@ def run(given: Given) -> int:
         ("redact", "no-redact", False),
         ("follow", "select", given.follow and given.select),
         ("follow", "shift-time", given.follow and given.shift_time is not None),
+        ("follow", "resume", given.follow and given.resume),
         ("spool", "no-spool", given.spool and given.no_spool),
     ):
         if when:
@@ -250,6 +252,7 @@ def plan_of(given: Given, backend: Backend, pipe: Pipeline, census: Counter[str]
         unique_span_ids=backend.unique_span_ids,
         census=census,
         old=recent if backend.old else None,
+        large=backend.large_after if backend.large else None,
     )
 
 
@@ -258,11 +261,12 @@ def reading(given: Given, stop: Stop) -> registry.ReadOptions:
     return registry.ReadOptions(follow=given.follow, stop=(lambda: bool(stop.enough or stop)) if given.follow else None)
 
 
-def read(given: Given, inputs: Account, pipe: Pipeline, stop: Stop, spans: Spans) -> Iterator[Item | None]:
-    """The items of all inputs as they leave. An input that can't be read is told of and does not stop the others."""
+def read(given: Given, inputs: Account, pipe: Pipeline, stop: Stop, spans: Spans, done: Resume | None = None) -> Iterator[Item | None]:
+    """The items of all inputs as they leave. An input that can't be read is told of and does not stop the others. ``done``: what earlier calls
+    did is skipped, and an input counts as done when all of it was accepted."""
     from ..exporters.pipeline import pumped
 
-    options = reading(given, stop)
+    options = registry.ReadOptions(follow=given.follow)
     live = given.follow or "-" in given.runs
 
     def one(run: Input) -> Iterator[Item]:
@@ -270,14 +274,37 @@ def read(given: Given, inputs: Account, pipe: Pipeline, stop: Stop, spans: Spans
         with inputs.input(report):
             yield from pipe.items(items(run, report, given.from_, options))
 
-    if not live:
-        for found in Inputs(given.runs, given.from_):
-            yield from one(found)
+    if live:
+        sources: list[Callable[[], Iterable[Item]]] = [lambda r=r: one(r) for r in Inputs(given.runs, given.from_)]  # type: ignore[misc]
+        yield from pumped(sources, lambda: bool(stop))
+        spans.unread = bool(stop)
         return
-    sources: list[Callable[[], Iterable[Item]]] = [lambda r=r: one(r) for r in Inputs(given.runs, given.from_)]  # type: ignore[misc]
-    yield from pumped(sources, lambda: bool(stop))
-    if stop:
-        spans.unread = True
+    known = done.done() if done is not None else frozenset()
+    for found in Inputs(given.runs, given.from_):
+        digest = done.key(found) if done is not None else None
+        if digest in known:
+            inputs.resumed += 1
+            continue
+        before = (spans.rejected, spans.failed, inputs.failed, inputs.partial)
+        yield from one(found)
+        if done is not None and digest is not None:
+            yield None  # what is held goes now, so that it is known what came of this input
+            if before == (spans.rejected, spans.failed, inputs.failed, inputs.partial) and not stop:
+                done.file.parent.mkdir(parents=True, exist_ok=True)
+                with done.file.open("a", encoding="utf-8") as file:
+                    print(digest, file=file)
+
+
+def resuming(given: Given, way: Route) -> Resume | None:
+    """What earlier calls with the same options sent to the same place."""
+    if not given.resume or given.dry_run:
+        return None
+    from ..exporters.spool import state_folder
+
+    names = ("profile", "content", "redact", "no_redact", "carry", "select", "history", "dialect", "resources", "service_name")
+    names += ("trace_per", "shift_time", "id_salt", "max_attribute_bytes", "max_attributes", "from_")
+    settings = repr([way.to.name, way.project, *(given.values.get(n) for n in names)])
+    return Resume(state_folder() / "exported", settings)
 
 
 @contextmanager
@@ -339,7 +366,7 @@ def to_backend(given: Given, backend: Backend, way: Route) -> int:
 
             ledger = stack.enter_context(Ledger(default_path()))
         send(
-            read(given, inputs, pipe, stop, spans),
+            read(given, inputs, pipe, stop, spans, resuming(given, way)),
             way.to,
             plan,
             account=spans,
@@ -351,7 +378,9 @@ def to_backend(given: Given, backend: Backend, way: Route) -> int:
             delivered=delivered,
             say=say,
             say_old=lambda: say(f"warning: {age(spans)}: {backend.old}"),
+            say_large=lambda trace: say(f"warning: trace {trace} has more than {volume(backend.large_after)}: {backend.large}"),
             channel=NoChannel() if given.dry_run else None,
+            overlap=False if given.resume else None,  # what came of an input is to be known before the next
         )
         spans.redacted = pipe.redacted
         if spool is not None:
@@ -368,6 +397,8 @@ def to_backend(given: Given, backend: Backend, way: Route) -> int:
             spans.links = links(backend, way, list(accepted)[:20])
     for line in summary(way, spans):
         say(line)
+    if inputs.resumed:
+        say(f"{of(inputs.resumed, 'input')} were sent there before and skipped (--resume)")
     return finish(given, inputs, spans, stop, way)
 
 
@@ -481,7 +512,7 @@ def finish(given: Given, inputs: Account, spans: Spans, stop: Stop, way: Route |
             **where,
             profile=given.profile,
             project=way.project if way is not None else None,
-            inputs={"done": inputs.done, "failed": inputs.failed},
+            inputs={"done": inputs.done, "failed": inputs.failed, "skipped": inputs.resumed},
             dry_run=given.dry_run,
             exit_status=code,
         )

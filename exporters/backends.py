@@ -26,7 +26,7 @@ SCORER: Final = "spanport"
 @dataclass(frozen=True)
 class Backend:
     """One profile's backend. ``twice``: what becomes of a span that comes again (``ignored``, ``updated``, ``stored``: a second copy); ``protocols``
-    that it takes; ``old_after``: seconds of age from which ``old`` is said; ``reads_back``: `Reader` knows its API."""
+    that it takes; ``old_after``: seconds of age from which ``old`` is said; ``large_after``: bytes of a trace from which ``large`` is said; ``reads_back``: `Reader` knows its API."""
 
     name: str
     twice: str = "ignored"
@@ -34,6 +34,8 @@ class Backend:
     unique_span_ids: bool = False
     old_after: int = DAY
     old: str = ""
+    large_after: int = 5_000_000
+    large: str = ""
     reads_back: bool = False
 
 
@@ -43,6 +45,7 @@ BACKENDS: Final = {
         Backend(
             "generic",
             old="Tempo, Jaeger, Logfire, Opik and New Relic hide or drop spans of that age (--shift-time now moves them); other backends take them",
+            large="Tempo refuses traces of that size, and pages of others are slow with them (--trace-per task or attempt makes smaller ones)",
         ),
         Backend(
             "phoenix",
@@ -60,7 +63,13 @@ BACKENDS: Final = {
             old="its list shows recent traces; the links below open it with all of them",
             reads_back=True,
         ),
-        Backend("langfuse", twice="stored", protocols=("http/protobuf", "http/json"), old_after=1 << 60),
+        Backend(
+            "langfuse",
+            twice="stored",
+            protocols=("http/protobuf", "http/json"),
+            large_after=16_000_000,
+            large="its intake warns of bodies of that size",
+        ),
     )
 }
 

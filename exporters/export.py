@@ -44,6 +44,8 @@ class Plan:
     """Bytes of content by attribute, counted where somebody asks (``--dry-run``)."""
     old: int | None = None
     """Spans that start before this (ns) make `Encoder` say so once, before any of them is sent."""
+    large: int | None = None
+    """Bytes of one trace from which `Encoder` says so once."""
 
 
 CONTENT: Final = (
@@ -111,8 +113,16 @@ def envelope(header: TraceHeader, profile: Profile) -> Envelope:
 class Encoder:
     """Items as pieces: one encoded span each. Counts what is read and what had to be changed."""
 
-    def __init__(self, codec: Codec, plan: Plan, account: Account, say_old: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        codec: Codec,
+        plan: Plan,
+        account: Account,
+        say_old: Callable[[], None] = lambda: None,
+        say_large: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._say_old, self._old = say_old, False
+        self._say_large, self._large, self._sizes = say_large, False, Counter[str]()
         self._codec, self._plan, self.account = codec, plan, account
         self._envelopes: dict[str, Envelope] = {}
         self._seen: dict[str, set[str]] = {}
@@ -164,6 +174,11 @@ class Encoder:
             piece = shortened(piece, self._codec, most)
             self.account.shortened += 1
         self.account.bytes += len(piece.data)
+        if self._plan.large is not None and not self._large:
+            self._sizes[around.trace_id] += len(piece.data)
+            if self._sizes[around.trace_id] > self._plan.large:
+                self._large = True
+                self._say_large(around.trace_id)
         return piece
 
 
@@ -222,6 +237,7 @@ def send(
     delivered: Callable[[list[Piece]], None] | None = None,
     say: Callable[[str], None] | None = None,
     say_old: Callable[[], None] = lambda: None,
+    say_large: Callable[[str], None] = lambda _: None,
     channel: Channel | None = None,
     codec: Codec | None = None,
     overlap: bool | None = None,
@@ -235,7 +251,7 @@ def send(
     codec = codec or codec_for(to.protocol)
     channel = channel or open_channel(to, stop)
 
-    sent = Account()  # by the thread that sends; the other one reads and encodes
+    sent = Account() if overlap else account  # a thread that sends has its own; the other one reads and encodes
 
     def accepted(pieces: list[Piece]) -> None:
         if ledger is not None:
@@ -244,7 +260,7 @@ def send(
             delivered(pieces)
 
     sender = Sender(channel, codec, sent, retry=retry, limits=plan.limits, stop=stop, keep=keep, say=say, delivered=accepted)
-    encoder = Encoder(codec, plan, account, say_old)
+    encoder = Encoder(codec, plan, account, say_old, say_large)
     batcher = Batcher(codec, plan.limits, plan.at_once)
 
     def deliver(pieces: list[Piece]) -> None:
@@ -273,7 +289,8 @@ def send(
                 courier.close()
     finally:
         channel.close()
-        account.merge(sent)
+        if overlap:
+            account.merge(sent)
     return account
 
 

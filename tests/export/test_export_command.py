@@ -191,13 +191,44 @@ def test_several_inputs_are_one_export_and_a_bad_one_stops_nothing(receiver: Any
     assert result.exit_code == 3
     assert "bad.json" in result.stderr
     found = json.loads(result.stdout)
-    assert (found["accepted"], found["traces"], found["requests"], found["inputs"]) == (16, 2, 1, {"done": 2, "failed": 1})
+    assert (found["accepted"], found["traces"], found["requests"], found["inputs"]) == (16, 2, 1, {"done": 2, "failed": 1, "skipped": 0})
 
 
 def test_the_same_record_twice_is_sent_once(receiver: Any, document: Any, spanport: Any) -> None:
     result = spanport("export", document("a"), document("b"), "--endpoint", receiver.url, "--summary-json", "-")
     found = json.loads(result.stdout)
     assert (found["read"], found["accepted"], found["left_out"]) == (16, 8, {"twice": 8})
+
+
+def test_resume_skips_what_was_sent_and_not_what_failed(receiver: Any, document: Any, spanport: Any) -> None:
+    runs = [document(k, key=k) for k in "abc"]
+
+    def one_fails(handler: Any, got: Any) -> None:
+        bad = any(s.trace_id.hex() == failing for s in got.spans)
+        handler.send(500 if bad else 200, b"", {"Content-Length": "0"})
+
+    from spanport.converters import ids
+
+    failing = ids.trace_id("simlab", "b")
+    receiver.respond = one_fails
+    assert spanport("export", *runs, "--endpoint", receiver.url, "--resume", "--no-spool").exit_code == 3
+    receiver.respond = None
+    receiver.got.clear()
+    result = spanport("export", *runs, "--endpoint", receiver.url, "--resume")
+    assert result.exit_code == 0
+    assert {s.trace_id.hex() for s in receiver.spans} == {failing}
+    assert "2 inputs were sent there before" in result.stderr
+    receiver.got.clear()
+    spanport("export", *runs, "--endpoint", receiver.url, "--resume", "--content", "none")
+    assert len(receiver.spans) == 24, "other options, another output"
+
+
+def test_a_large_trace_is_warned_about(receiver: Any, make: Any, spanport: Any, tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(b"".join(msgspec.json.encode(i) + b"\n" for i in make(turns=60, text="words " * 20_000)))
+    result = spanport("export", path, "--endpoint", receiver.url)
+    assert "--trace-per" in result.stderr
+    assert result.exit_code == 0
 
 
 def test_a_stream_is_sent_as_it_comes(receiver: Any, make: Any) -> None:
