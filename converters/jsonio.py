@@ -9,6 +9,7 @@ path runs again.
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -232,9 +233,33 @@ def minify(raw: Raw) -> bytes:
     return msgspec.json.format(data, indent=-1) if data else data
 
 
+def encode_object(given: Any) -> bytes:
+    """An object in memory as the JSON text that its producer would write: NaN and infinities as literals (so that they are told, not lost as
+    null). ReadError for what no JSON can hold."""
+    try:
+        return json.dumps(given, default=msgspec.to_builtins).encode()
+    except (TypeError, ValueError, RecursionError, NotImplementedError) as error:
+        raise ReadError(f"the object can't be written as JSON: {error}") from error
+
+
 def is_null(raw: Raw) -> bool:
     """Absent or JSON null."""
     return not raw or (memoryview(raw).nbytes == 4 and bytes(raw) == b"null")
 
 
-__all__ = ["ABSENT", "MAX_DOCUMENT", "MAX_LINE", "decode", "explain", "fields", "inner", "is_null", "minify", "repair", "text", "value", "whole_part"]
+__all__ = [
+    "ABSENT",
+    "MAX_DOCUMENT",
+    "MAX_LINE",
+    "decode",
+    "encode_object",
+    "explain",
+    "fields",
+    "inner",
+    "is_null",
+    "minify",
+    "repair",
+    "text",
+    "value",
+    "whole_part",
+]

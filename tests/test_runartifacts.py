@@ -383,6 +383,17 @@ def test_nan_is_kept_as_it_was_written() -> None:
     assert report.lost == 0
 
 
+def test_an_object_in_memory_keeps_its_nan() -> None:
+    class Record:
+        def to_dict(self) -> dict[str, Any]:
+            return json.loads((FIXTURES / "nan_infinity/artifacts.json").read_text())  # type: ignore[no-any-return]
+
+    (trace,) = spanport.read(Record())
+    assert json.loads(json.loads(bytes(call(trace, "mean").result)))["max"] == float("inf")
+    with pytest.raises(ReadError, match="can't be written as JSON"):
+        spanport.read({"task_id": "x", "messages": [object()], "tool_calls": [], "tool_results": []})
+
+
 def test_lone_surrogates() -> None:
     data = (FIXTURES / "unicode/artifacts.json").read_bytes().replace(b"na\\u00efve", b"na\\ud800ve")
     report = Report()

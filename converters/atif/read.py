@@ -166,10 +166,7 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
 
 def _documents(source: Source, report: Report) -> Iterator[tuple[dict[str, Raw] | ReadError, list[Repair]]]:
     if source.object is not None:
-        try:
-            data: bytes | memoryview = msgspec.json.encode(source.object)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ReadError(f"the object can't be written as JSON: {error}", input=source.name) from error
+        data: bytes | memoryview = jsonio.encode_object(source.object)
     else:
         data = source.data()
     if not data:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
-from ..errors import ReadError, Report
+from .. import jsonio
+from ..errors import Report
 from ..model import Item, Repair
 from ..registry import ReadOptions
 from ..simlab.document import Document, document
@@ -18,10 +17,7 @@ from .recover import decode_or_recover, verbatim
 def load(source: Source, report: Report) -> tuple[Document, list[Repair]]:
     """The record in ``source``: a file, or an object in memory."""
     if source.object is not None:
-        try:
-            data: bytes | memoryview = msgspec.json.encode(source.object)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ReadError(f"the object can't be written as JSON: {error}", input=source.name) from error
+        data: bytes | memoryview = jsonio.encode_object(source.object)
     else:
         data = source.data()
     repairs: list[Repair] = []
