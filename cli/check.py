@@ -11,6 +11,7 @@ import click
 
 from ..converters import registry
 from ..converters.errors import Report
+from ..converters.stages.choose import choose
 from ..exporters.check import CLOCKS, NOTES, ODD, Checked, conclude, watch
 from ..exporters.terminal import WORDS, printable
 from . import output
@@ -25,13 +26,13 @@ def _work(from_: str | None, to: str | None, carry: bool, one: Input, report: Re
         raise NotARun(str(one))
     found.format = from_ or (fits[0][0].name if fits else "")
     found.why = fits[0][1].why if fits else ""
-    watched = watch(items(source, report, from_), found)
+    watched = watch(choose(items(source, report, from_), one.choice), found)
     for _ in watched:
         pass
     if to is not None:
         from ..converters.convert import losses
 
-        told = losses(open_source(one), to, from_=from_, carry=carry)
+        told = losses(open_source(one), to, from_=from_, carry=carry, stages=[partial(choose, choice=one.choice)] if one.choice else ())
         found.target = to
         found.losses = sorted(told.losses.values(), key=lambda x: (x.fate, -x.count, x.field))
     conclude(report, found)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from hashlib import blake2b
 from pathlib import Path
@@ -25,12 +25,13 @@ from typing import IO, Any, Generic, TypeVar
 
 import click
 
-from ..converters import registry
+from ..converters import clock, registry
 from ..converters.errors import Notice, ReadError, Report, SpanportError, UsageError, place
 from ..converters.model import Item
 from ..converters.source import Source
+from ..converters.stages.choose import Choice, choose
 from . import output
-from .inputs import Input, Inputs, NotARun, open_input
+from .inputs import Arguments, Input, Inputs, NotARun, open_input
 
 ALL_DONE, NOTHING_DONE, WRONG_USAGE, PART_DONE, LOSS_FORBIDDEN = 0, 1, 2, 3, 4
 IN_FULL = 100_000
@@ -41,7 +42,40 @@ MAX_RECORD = 1 << 20
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-runs = click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+
+class Moment(click.ParamType):
+    """A time: ISO 8601 (without an offset: UTC), or Unix seconds. In ns."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        for read in (clock.from_iso, clock.from_seconds):
+            try:
+                return read(str(value))
+            except ValueError:
+                continue
+        return self.fail(f"{value!r} is no time; give 2026-11-30T20:00:00Z or Unix seconds", param, ctx)
+
+
+def runs(command: F) -> F:
+    """The argument RUN…, and which of the runs in it: --run, --session, --since, --until."""
+
+    @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+    @click.option("--until", type=Moment(), metavar="TIME", help="Only runs that began before this time.")
+    @click.option("--since", type=Moment(), metavar="TIME", help="Only runs that began at this time (ISO 8601 or Unix seconds) or later.")
+    @click.option("--session", metavar="ID", help="Only runs of this session or conversation.")
+    @click.option("--run", metavar="ID", help="Only the trace that holds this run.")
+    @wraps(command)
+    def wrapped(*args: Any, runs: tuple[str, ...], **given: Any) -> Any:
+        named = Arguments(runs)
+        named.choice = Choice(*(given.pop(n) for n in ("run", "session", "since", "until")))
+        return command(*args, runs=named, **given)
+
+    return wrapped  # type: ignore[return-value]
+
+
 from_format = click.option("--from", "from_", metavar="FORMAT", help="Read as this format instead of recognising it.")
 strict = click.option("--strict", is_flag=True, help="Make a broken line or item fatal for its input.")
 resume = click.option("--resume", is_flag=True, help="Skip inputs whose content was done by an earlier call with the same options.")
@@ -103,7 +137,11 @@ def items(run: str | Input | Source, report: Report, from_: str | None, options:
         if not fits:
             raise NotARun(source.name)
     chosen = registry.get(from_) if from_ else registry.detect(source)
-    yield from chosen.read(source, report, options)
+    choice = run.choice if isinstance(run, Input) else Choice()
+    if choice:
+        options = replace(options or registry.ReadOptions(), run=choice.run, session=choice.session, since=choice.since, until=choice.until)
+    read = chosen.read(source, report, options)
+    yield from read if options is not None and options.follow else choose(read, choice)  # a followed run is not held back
 
 
 def tell(report: Report, error: SpanportError | None = None) -> None:

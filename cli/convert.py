@@ -17,6 +17,7 @@ import msgspec
 from ..converters import registry
 from ..converters.convert import Stage, convert
 from ..converters.errors import Report, UsageError
+from ..converters.stages.choose import choose
 from ..exporters.file import replacing
 from .common import Account, Batch, Input, Inputs, NotARun, Resume, batch, from_format, open_source, resume, runs, say, usage
 
@@ -67,7 +68,7 @@ def _work(plan: Plan, one: Input, report: Report) -> tuple[str | None, bytes]:
             from_=plan.from_,
             carry=plan.carry,
             report=report,
-            stages=_stages(plan),
+            stages=[*([partial(choose, choice=one.choice)] if one.choice else []), *_stages(plan)],
             folder=folder,
             account=plan.account,
             extra={"parquet": True} if plan.parquet else None,

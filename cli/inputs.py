@@ -11,13 +11,14 @@ import os
 import posixpath
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..converters import registry
 from ..converters.errors import ReadError, SpanportError
 from ..converters.source import Source, fetched, file_system, is_url, shown_url, source_of
+from ..converters.stages.choose import ALL, Choice
 
 _NOT_RUNS = ("-wal", "-shm", "-journal")
 """Ends of names of files that belong to another file (SQLite)."""
@@ -41,6 +42,8 @@ class Input:
     found: bool = False
     folder: bool = False
     problem: ReadError | None = None
+    choice: Choice = ALL
+    """Which of the runs in it."""
 
     def __str__(self) -> str:
         return "standard input" if self.name == "-" else shown_url(self.name) if is_url(self.name) else self.name
@@ -60,13 +63,24 @@ class Input:
         return place.with_name(stem + suffix)
 
 
+class Arguments(tuple[str, ...]):
+    """What the user named, and which of the runs in it."""
+
+    choice: Choice = ALL
+
+
 class Inputs:
     """The inputs that ``arguments`` stand for, found anew at each iteration, so that no list of them need be held."""
 
     def __init__(self, arguments: Sequence[str], from_: str | None = None) -> None:
         self.arguments, self.from_ = arguments, from_
+        self.choice = getattr(arguments, "choice", ALL)
 
     def __iter__(self) -> Iterator[Input]:
+        for one in self._found():
+            yield replace(one, choice=self.choice) if self.choice else one
+
+    def _found(self) -> Iterator[Input]:
         named = [(argument, name) for argument in self.arguments for name in _globbed(argument)]
         base = _base([name for _, name in named])
         for argument, name in named:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +177,18 @@ def test_line_separators_inside_text_do_not_tear_lines() -> None:
     report = Report()
     spanport.read(data, report=report)
     assert report.lost == 0
+
+
+def test_the_command_chooses(tmp_path: Path) -> None:
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps([PLAIN, TEAM]))
+
+    def stats(*options: str) -> Any:
+        done = subprocess.run([sys.executable, "-m", "spanport", "stats", "--json", str(path), *options], capture_output=True, check=True)
+        return json.loads(done.stdout)["spans"]["run"]
+
+    assert stats() == 4
+    assert stats("--run", PLAIN["run_id"]) == 1
+    assert stats("--session", TEAM["session_id"]) == 3
+    assert stats("--since", str(TEAM["created_at"] - 60)) == 3
+    assert stats("--until", "2026-11-30T20:00:00Z") == 1
