@@ -387,3 +387,18 @@ def test_media_are_described_not_copied() -> None:
     options = spanport.converters.registry.ReadOptions(media=True)
     (run,) = of(Run, spans(AGNO / "media/input-plain.run_output.json", options=options))
     assert given in json.dumps(run.attributes["agno.input.images"])
+
+
+def test_a_look_up_before_the_request_is_a_phase() -> None:
+    record = json.loads((AGNO / "simple/plain.run_output.json").read_text())
+    record["references"] = [{"query": "q", "references": [{"content": "doc"}], "time": 0.1}]
+    (phase,) = of(Phase, spans(record))
+    assert (phase.operation, phase.end - phase.start, bytes(phase.input)) == ("retrieval", 100_000_000, b'"q"')
+
+
+def test_what_is_unknown_is_counted() -> None:
+    report = Report()
+    spans(lines({"event": "RunStarted", "x": 1}, {"event": "Novel"}, {"event": "Novel"}, {"event": "RunCompleted"}), report)
+    assert report.counts["unknown-event", "info"] == 2
+    assert report.counts["unknown-field", "info"] == 1
+    assert report.warnings == 0
