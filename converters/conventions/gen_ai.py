@@ -195,4 +195,6 @@ def evaluation(score: Score, time: int) -> FlatEvent:
         out.append((k.EVALUATION_LABEL, score.label))
     if score.explanation is not None:
         out.append((k.EVALUATION_EXPLANATION, score.explanation))
+    if score.time is None:
+        out.append((k.PREFIX + "clock", "synthetic"))
     return FlatEvent(k.EVALUATION_EVENT, score.time if score.time is not None else time, out)

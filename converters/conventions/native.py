@@ -117,6 +117,8 @@ def _task(span: Task, out: Attributes, profile: Profile) -> None:
 
 def _attempt(span: Attempt, out: Attributes, profile: Profile) -> None:
     _rollup(span, out, profile)
+    if span.name != f"attempt {span.number}":
+        out.append(("spanport.name", span.name))
     if span.messages:
         sent = span.messages if profile.carry else [msgspec.structs.replace(m, source={}) if m.source else m for m in span.messages]
         out.append(("spanport.messages", minify(msgspec.Raw(_encode(sent)))))

@@ -235,7 +235,8 @@ def _attempt(taking: Taking, f: dict[str, Any], flat: FlatSpan) -> None:
     if taking.text(k.OPERATION) is not None:
         f["agent"] = ""
         taking.take(Attempt, "agent", k.AGENT_NAME, f)
-    f["name"] = f"attempt {f['number']}"
+    name = taking.text("spanport.name")
+    f["name"] = name if name is not None else f"attempt {f['number']}"
     if isinstance(text := taking.left.get("spanport.messages"), str) and (found := m.ours(text)) is not None:
         del taking.left["spanport.messages"]
         f["messages"] = found
@@ -248,7 +249,8 @@ def _phase(taking: Taking, f: dict[str, Any], flat: FlatSpan) -> None:
 
 
 def _request(taking: Taking, f: dict[str, Any], flat: FlatSpan) -> None:
-    taking.take(ModelRequest, "operation", k.OPERATION, f)
+    if (operation := taking.text(k.OPERATION)) not in (None, "chat"):
+        f["operation"] = operation
     taking.take(ModelRequest, "provider", k.PROVIDER, f)
     taking.take(ModelRequest, "model", k.REQUEST_MODEL, f)
     f["name"] = f.get("model") or ""
