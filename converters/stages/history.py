@@ -33,32 +33,66 @@ class Known(OrderedDict[str, list[Message]]):
             self.popitem(last=False)
 
 
+class Chats:
+    """Whole chats from requests that come in any order: one whose base has not come yet waits for it."""
+
+    def __init__(self) -> None:
+        self._known = Known()
+        self._waiting: dict[str, list[ModelRequest]] = {}
+
+    def take(self, request: ModelRequest) -> Iterator[tuple[ModelRequest, list[Message] | None]]:
+        """``request`` and those that waited for it, each with all its input messages; nothing while its own base is not there. None: its base
+        is there and does not match."""
+        if request.history is not None and request.history.base not in self._known and request.history.base != request.id:
+            self._waiting.setdefault(request.history.base, []).append(request)
+            return
+        ready = [request]
+        while ready:
+            one = ready.pop()
+            messages = full(one, self._known)
+            yield one, messages
+            if messages is not None:
+                ready.extend(reversed(self._waiting.pop(one.id, ())))
+
+    def rest(self) -> Iterator[ModelRequest]:
+        """Those whose base never came."""
+        for group in self._waiting.values():
+            yield from group
+        self._waiting.clear()
+
+
 def remember(items: Iterable[Item], whole: dict[str, list[Message]]) -> Iterator[Item]:
     """The items as they are; ``whole`` gets all input messages of each request (span id → messages). To stand before a selection."""
-    known = Known()
+    chats = Chats()
     for item in items:
-        if isinstance(item, ModelRequest) and (messages := full(item, known)) is not None:
-            whole[item.id] = messages
+        if isinstance(item, ModelRequest):
+            whole.update((one.id, messages) for one, messages in chats.take(item) if messages is not None)
         yield item
 
 
 def history(items: Iterable[Item], mode: Histories, whole: dict[str, list[Message]] | None = None) -> Iterator[Item]:
-    """The items with requests' messages as ``mode`` wants them. ``whole``: what `remember` found before a selection."""
-    known = Known()
+    """The items with requests' messages as ``mode`` wants them. ``whole``: what `remember` found before a selection. With ``full`` a request may come
+    after its place: when the one that it builds on comes later."""
+    chats = Chats()
     sent: set[str] = set()
     for item in items:
         if not isinstance(item, ModelRequest):
             yield item
         elif mode == "none":
             yield replace(item, input_messages=[], history=None)
+        elif mode == "full" and whole is None:
+            for one, messages in chats.take(item):
+                yield _whole(one, messages, mark=False)
         elif mode == "full":
-            yield _whole(item, whole.get(item.id) if whole is not None else full(item, known), mark=False)
+            yield _whole(item, whole.get(item.id) if whole is not None else None, mark=False)
         else:
             if whole is not None and item.history is not None and item.history.base not in sent:
                 yield _whole(item, whole.get(item.id), mark=True)
             else:
                 yield item
             sent.add(item.id)
+    for one in chats.rest():
+        yield _whole(one, None, mark=False)
 
 
 def _whole(request: ModelRequest, messages: list[Message] | None, mark: bool) -> ModelRequest:

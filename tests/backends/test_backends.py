@@ -258,14 +258,15 @@ def test_scores_go_after_the_spans_and_replace_themselves(request: pytest.Fixtur
     assert [g[:2] for g in got] == sorted((i, s.name) for i, s in scores)
 
 
+@pytest.mark.parametrize("record", ["runartifacts", "agno"])
 @pytest.mark.parametrize("backend", ["phoenix", "mlflow"])
-def test_the_whole_chat_on_each_request_with_history_full(request: pytest.FixtureRequest, run: Any, backend: str) -> None:
+def test_the_whole_chat_on_each_request_with_history_full(request: pytest.FixtureRequest, run: Any, backend: str, record: str) -> None:
     base: str = request.getfixturevalue(backend)
-    salt = f"history-{backend}"
-    expected, traces = sent("runartifacts", salt)
+    salt = f"history-{record}"
+    expected, traces = sent(record, salt)
     run(
         "export",
-        FIXTURES / RECORDS["runartifacts"],
+        FIXTURES / RECORDS[record],
         "--endpoint",
         base,
         "--profile",

@@ -341,6 +341,19 @@ def test_history_full_rebuilds_the_whole_chat(make: Any) -> None:
     assert all(r.history is None for r in found)
 
 
+def test_history_full_does_not_depend_on_the_order_in_which_requests_come(make: Any) -> None:
+    """An event stream gives a request when it is complete, and that may be after one that builds on it (Agno: fixture peer-openinference tools-stream)."""
+    items = chat(make, 6)
+    straight = {r.id: r for r in requests(list(history(items, "full")))}
+    for order in (list(reversed(items)), sorted(items, key=lambda i: i.id)):
+        found = list(history(order, "full"))
+        assert len(found) == len(items)
+        assert {r.id: r for r in requests(found)} == straight
+        whole: dict[str, list[Message]] = {}
+        list(remember(order, whole))
+        assert whole == {r.id: r.input_messages for r in straight.values()}
+
+
 def test_history_none_sends_no_input(make: Any) -> None:
     assert all(not r.input_messages and r.output_messages for r in history(chat(make, 3), "none") if isinstance(r, ModelRequest))
 
