@@ -58,7 +58,7 @@ def convert(
     target = registry.get(to)
     writing = WriteOptions(carry=carry, extra={**(extra or {}), **({"folder": folder} if folder is not None else {})})
     if not carry and not account:
-        target.write(_staged(origin.read(given, report, options), stages), out, report, writing)
+        target.write(carries.without(_staged(origin.read(given, report, options), stages)), out, report, writing)
         return report
     data = _bytes(given)
     if data is not None and given.path is None:
