@@ -57,7 +57,8 @@ class Pipeline:
     def __init__(self, choices: Choices, account: Account) -> None:
         self.choices, self.account = choices, account
         self._tests = [parse(s) for s in choices.select]
-        self._redactor = Redactor(choices.redact, choices.builtin_redaction) if choices.redact or choices.builtin_redaction else None
+        redacts = choices.redact or choices.builtin_redaction
+        self._redactor = Redactor(choices.redact, choices.builtin_redaction, source=choices.carry) if redacts else None
         self.scored = Scored()
         self._now = time.time_ns()
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from functools import cache, lru_cache
+from operator import attrgetter
+from typing import Any, Final, Literal, get_origin, get_type_hints
 
 import msgspec
+from msgspec.structs import replace
 
 from ..errors import UsageError
-from ..model import Item
+from ..model import AnySpan, Item, TraceHeader, Usage
 
 MARK: Final = "[redacted]"
 _encode = msgspec.json.Encoder().encode
@@ -45,49 +48,116 @@ _PATTERNS: Final = (
     r"\bxox[abeoprs]-[0-9A-Za-z-]{10,}",
     r"\bhf_[A-Za-z0-9]{30,}|\bnpm_[A-Za-z0-9]{36}|\bpypi-[A-Za-z0-9_-]{40,}|\bgsk_[A-Za-z0-9]{40,}|\bxai-[A-Za-z0-9]{40,}|\br8_[A-Za-z0-9]{36,}",
     r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
-    r"(?i)\[startup diagnostic\]\s{0,3}(?P<secret>[^\n]{3,4000})",  # one of SimLab's cookbooks says its keys in a message
+    r"(?ai:\[startup diagnostic\])\s{0,3}(?P<secret>[^\n]{3,4000})",  # one of SimLab's cookbooks says its keys in a message
     r"(?<=://)[^\s/:@\"']{1,100}:(?P<secret>[^\s/:@\"']{3,200})(?=@)",
-    r"(?i)(?:api[_-]?key|access[_-]?key|secret[_-]?key|client[_-]?secret|(?:access|auth|refresh)[_-]?token|passw(?:or)?d)"
+    r"(?ai:api[_-]?key|access[_-]?key|secret[_-]?key|client[_-]?secret|(?:access|auth|refresh)[_-]?token|passw(?:or)?d)"
     r"\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?(?P<secret>(?=[^\s\"'\\,;&()<>{}\[\]]{0,80}[0-9])[^\s\"'\\,;&()<>{}\[\]]{8,400})",
 )
-# One of these is found in every JSON text that a rule could touch (in lower case): what has none of them is passed through. Each pattern starts with
-# one rare letter of its words, and looks back for what stands before it: the engine runs from one such letter to the next, which is several
-# times as fast as searching for each word, or for their alternatives.
-_SUSPECT: Final = tuple(
-    re.compile(p).search
-    for p in (
-        rb"k(?:(?<=[icst]k)ey|(?<=[icst][-_ ]k)ey|(?<=[srp]k)[-_]|(?<=tok)en|(?<=cook)ie|(?<=ak)ia)",
-        rb"x(?:ox|ai-)",
-        rb"z(?:(?<=aiz)a|(?<=authoriz))",
-        rb"w(?:(?<=passw)|(?<=pass.w))",
-        rb"v(?<=priv)ate",
-        rb"b(?:earer|asic)",
-        rb"j(?<=eyj)",
-        rb"y(?:pi-|a29\.)",
-        rb"g(?:h[pousr]_|ithub_|lpat)",
-        rb"f(?<=hf)_",
-        rb"8(?<=r8)_",
-        rb"m(?<=npm)_",
-        rb"c(?:redential|(?<=sec)ret)",
-        rb"u(?<=startu)p",
-        rb"h(?:(?<=passph)|(?<=pass.ph))r",
+# --- The quick look: whether a rule could touch a JSON text. It may say yes for nothing, it must not say no for something (a property test holds that).
+# Names and words are looked for in the text without case, hyphens, underscores and blanks, each with what has to follow it: the end of a string, a
+# quote or a separator. Words that share a rare letter share a pattern that begins with it: the engine runs from one such letter to the next.
+_FOLD: Final = bytes(range(256)).lower()
+_DROP: Final = b"-_ "
+_END: Final = rb"[\\\"':=\x00-\x20\x80-\xff]"
+_KEYS: Final = re.compile(
+    rb"k(?:ey(?:(?<=apikey)|(?:(?<=[iscte]key)%b))|(?:en(?<=[shrndytbkf]token)|ie(?<=cookie))%b)" % (_END, _END)
+).search
+_WORDS: Final = tuple(
+    (word, re.compile(rest % _END).search)
+    for word, rest in (
+        (b"secret", rb"secret(?:key)?%b"),
+        (b"passw", rb"passw(?:or)?d%b"),
+        (b"passphrase", rb"passphrase%b"),
+        (b"authorization", rb"authorization%b"),
+        (b"credential", rb"credentials?%b"),
     )
 )
+# White space after the word may be escaped, or beyond ASCII; so may a slash be.
+_SCHEMES: Final = re.compile(rb"(?i)(?:bearer|basic)(?:[ \x80-\xff]|\\[nrtf]|\\u[0-9a-f]{4})+[a-z0-9._~+/=\\-]{12}").search
+_URLS: Final = re.compile(rb":\\?/\\?/[^/@\s\"]{4,4000}@").search
+_ESCAPED: Final = re.compile(rb"\\u00[2-7]").search
+"""A letter, digit or sign that is written as an escape: then the text has to be decoded."""
+# Keys of the known providers are runs of at least 15 of these characters; most runs are ids, which the first look at them tells.
+_RUN: Final = 15
+_RUNS: Final = bytes(97 if chr(c) in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-" else 32 for c in range(256))
+_ID: Final = b"0123456789abcdef-"
+_PREFIXES: Final = re.compile(
+    rb"sk-[\w-]{16}|[prs]k_(?:live|test)_|pk-lf-|gh[pousr]_|github_pat_|glpat-|A(?:KIA|SIA|Iza)|ya29\.|xox[a-z]-|(?:hf|npm|gsk|r8)_|pypi-|xai-|eyJ"
+).search
+
+
+def _has_key(data: bytes) -> bool:
+    """Whether a run of characters in ``data`` looks like a key."""
+    runs = data.translate(_RUNS)
+    find = runs.find
+    at = find(b"a" * _RUN)
+    while at >= 0:
+        end = find(b" ", at + _RUN)
+        if end < 0:
+            end = len(runs)
+        if data[at:end].strip(_ID) and _PREFIXES(data, at, end):
+            return True
+        at = find(b"a" * _RUN, end)
+    return False
+
+
+def _quick_look(data: bytes) -> bool:
+    if b"\\u00" in data and _ESCAPED(data):
+        return True
+    if b"@" in data and (b"://" in data or b":\\/" in data) and _URLS(data):
+        return True
+    if b"-----BEGIN" in data:
+        return True
+    folded = data.translate(_FOLD, _DROP)
+    if _KEYS(folded) or b"startupdiagnostic" in folded:
+        return True
+    for word, rest in _WORDS:
+        if word in folded and rest(folded):
+            return True
+    if (b"bearer" in folded or b"basic" in folded) and _SCHEMES(data):
+        return True
+    return _has_key(data)
+
+
+@lru_cache(maxsize=4096)
+def _secret_name(name: bytes) -> tuple[bool, bool]:
+    """Whether a member of this name holds a secret, and whether an object in it goes as a whole."""
+    low = name.lower().decode("utf-8", "replace")
+    plain = re.sub(r"[-_ ]", "", low)
+    return _NAMES.fullmatch(plain) is not None or _NAMES.fullmatch(low.replace("_", "")) is not None, plain.rpartition(".")[2] in _WHOLE
+
+
+_IDS: Final = ("id", "trace_id", "parent_id")
+_NUMBERS: Final = (int, bool, float, int | None, float | None, Usage | None)
+
+
+@cache
+def _fields(kind: type) -> tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any], tuple[Any, ...]], Callable[[Any], tuple[Any, ...]]]:
+    """Three getters for a kind of span: its texts, everything that holds more than a text or a number, and the same without ``source``."""
+    types = {n: t for n, t in get_type_hints(kind).items() if n in kind.__struct_fields__ and n not in _IDS}  # type: ignore[attr-defined]
+    texts = [n for n, t in types.items() if t in (str, str | None)]
+    more = [n for n, t in types.items() if n not in texts and t not in _NUMBERS and get_origin(t) is not Literal]
+    return attrgetter(*texts), attrgetter(*more), attrgetter(*(n for n in more if n != "source"))
+
+
+_SHORT: Final = 2 + len("://a:bcd@")
+"""Bytes of the shortest JSON string that one of the patterns finds something in."""
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?|[\[\]{}]', re.DOTALL)
 
 
 class Redactor:
-    """Takes secrets out of items. ``more``: the user's own patterns, on top of the list; ``builtin`` off leaves only these. ``count`` is how
-    many values were replaced."""
+    """Takes secrets out of items. ``more``: the user's own patterns, on top of the list; ``builtin`` off leaves only these. ``source`` off: the
+    untyped fields of spans and their events don't leave, and are not looked at. ``count`` is how many values were replaced."""
 
-    def __init__(self, more: Iterable[str] = (), builtin: bool = True) -> None:
+    def __init__(self, more: Iterable[str] = (), builtin: bool = True, source: bool = True) -> None:
         try:
             own = [re.compile(p, re.DOTALL) for p in more]
         except re.error as error:
             raise UsageError(f"--redact: no regular expression: {error}") from None
         self._own = bool(own)
         self._patterns = [*([re.compile(p, re.DOTALL) for p in _PATTERNS] if builtin else []), *own]
-        self._builtin = builtin
+        self._builtin, self._source = builtin, source
+        self._clean: set[tuple[Any, ...]] = set()
         self.count = 0
 
     def items(self, items: Iterable[Item]) -> Iterator[Item]:
@@ -97,7 +167,25 @@ class Redactor:
 
     def item(self, item: Item) -> Item:
         """One item without secrets."""
-        data = _encode(item)
+        if self._own or item.__class__ is TraceHeader:
+            return self._whole(item, item)
+        span: AnySpan = item  # type: ignore[assignment]
+        texts, more, sent = _fields(span.__class__)
+        if any((more if self._source else sent)(span)):
+            return self._whole(span, span if self._source else _without_source(span))
+        # A span of names and numbers, as most are: the same names come again and again.
+        known = texts(span)
+        if known not in self._clean or not _is_id(span):
+            if self.suspect(_encode((span.id, span.trace_id, span.parent_id, known))):
+                return self._whole(span, span)
+            if len(self._clean) > 8192:
+                self._clean.clear()
+            self._clean.add(known)
+        return span
+
+    def _whole(self, item: Item, seen: Item) -> Item:
+        """``item``, or ``seen``, which is what of it leaves, without its secrets."""
+        data = _encode(seen)
         if not self.suspect(data):
             return item
         found = self.json(data)
@@ -105,13 +193,7 @@ class Redactor:
 
     def suspect(self, data: bytes) -> bool:
         """Whether a rule could touch this JSON text."""
-        if self._own:
-            return True
-        low = data.lower()
-        for search in _SUSPECT:
-            if search(low):
-                return True
-        return b"asia" in low or (b"@" in low and b"://" in low)  # a key of AWS; a password in a URL
+        return self._own or (self._builtin and _quick_look(data))
 
     def text(self, text: str) -> str:
         """A text without secrets."""
@@ -154,16 +236,17 @@ class Redactor:
                 continue
             if mark == b'"':
                 if token.group(1) is not None:  # the name of a member
-                    name = token.group()[1 : -1 - len(token.group(1))].decode("utf-8", "replace")
-                    plain = re.sub(r"[-_ ]", "", name.lower())
-                    secret = self._builtin and (
-                        _NAMES.fullmatch(plain) is not None or _NAMES.fullmatch(name.lower().replace("_", "")) is not None
-                    )
+                    if not self._builtin:
+                        continue
+                    secret, whole = _secret_name(token.group()[1 : -1 - len(token.group(1))])
+                    if not secret:
+                        whole = False
+                        continue
                     at = data[token.end() : token.end() + 24].lstrip()[:1]
                     # An object goes whole only where that is meant: ``"password": {"type": "string"}`` is a schema.
-                    whole = secret and (at == b"[" or plain.rpartition(".")[2] in _WHOLE)
+                    whole = whole or at == b"["
                     # The value stands right after the colon unless it is a number, true, false or null: then there is nothing to hide.
-                    if secret and at not in (b'"', b"{", b"["):
+                    if at not in (b'"', b"{", b"["):
                         secret = whole = False
                     continue
                 body = token.group()
@@ -171,6 +254,8 @@ class Redactor:
                     secret = whole = False
                     if body not in (b'""', b'"' + MARK.encode() + b'"'):
                         put(token.start(), token.end())
+                    continue
+                if not self._own and (len(body) < _SHORT or not _quick_look(body)):
                     continue
                 text = _text(body)
                 mended = self.text(text)
@@ -189,6 +274,20 @@ class Redactor:
             return data
         out.append(data[last:])
         return b"".join(out)
+
+
+def _is_id(span: AnySpan) -> bool:
+    """Whether the ids are ids, in which no rule finds anything."""
+    return len(span.id) == 16 and len(span.trace_id) == 32 and span.id.isalnum() and span.trace_id.isalnum()
+
+
+def _without_source(span: AnySpan) -> AnySpan:
+    changes: dict[str, Any] = {}
+    if span.source:
+        changes["source"] = {}
+    if any(e.source for e in span.events):
+        changes["events"] = [replace(e, source={}) if e.source else e for e in span.events]
+    return replace(span, **changes) if changes else span
 
 
 def redact(items: Iterable[Item], more: Iterable[str] = (), counted: Callable[[int], None] | None = None) -> Iterator[Item]:
