@@ -60,6 +60,11 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
         run.put(span)
     run.mark(*base)
     start, end = _widen(run, start, end)
+    for t in run.tries:
+        if t.begin is not None and t.stop is not None and t.stop < t.begin:
+            t.stop = t.begin
+    stop = run.tries[-1].stop
+    end = stop if stop is not None and (end is None or stop > end) else end
     edges = [(t.begin, t.stop, u) for t, (_, _, u) in zip(run.tries, edges, strict=True)]
     for t, (a, b, u) in list(zip(run.tries, edges, strict=True))[run.emitted :]:
         run.trace.put(run.trace, spans.attempt(run, t, a, b, max(u, off if t is run.tries[0] else 0)))

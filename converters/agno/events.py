@@ -144,9 +144,11 @@ class Engine:
             root = self._root(above)
         elif run_id in self.ended:
             root = self.ended[run_id][0]
+        if (open_ := self.runs.get(run_id)) is not None:  # a record of a run whose events go on: they end here
+            self.end(open_, open_.ending, open_.now)
         trace = self.trace(root)
         run = OpenRun(trace, run_id, kind, None, self.live)
-        if run_id in self.ended:
+        if run_id in self.ended and self.ended[run_id][0] == root:
             run.first_number, run.again = self.ended[run_id][1] + 1, True
             self.report.note("reopened", f"run {run_id} goes on after its end was read", "info")
         trace.seen.add(run_id)
@@ -623,7 +625,7 @@ def _request_completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Ra
 
 def tools_of(e: Event, run: OpenRun, started: bool) -> list[tuple[Tool, dict[str, Raw], Raw]]:
     """The tools an event is about: ``tool``; or, in 1.1, those of the cumulative ``tools`` that are new (or newly answered)."""
-    if e.tool and not jsonio.is_null(e.tool):
+    if jsonio.fields(e.tool):
         tool, more = loosely(Tool, e.tool)
         return [(tool, more, e.tool)]
     found: list[tuple[Tool, dict[str, Raw], Raw]] = []

@@ -440,7 +440,7 @@ def _claim(engine: Engine, run: OpenRun, call: Call) -> None:
 
 def embedded(engine: Engine, run: OpenRun, n: Node) -> None:
     """A record inside a terminal event: for a run whose events were seen it says nothing new that can still be used; any other is told from it."""
-    if n.run_id in run.trace.seen or n.run_id in engine.plans:
+    if n.run_id in run.trace.seen or n.run_id in engine.plans or n.run_id in engine.runs or n.run_id in engine.ended:
         return
     held = engine.thin.pop(n.run_id, None)
     if held:

@@ -95,6 +95,7 @@ class OpenRun:
         self.claim: Callable[[Call], None] | None = None
         self.begun: Window = UNKNOWN
         self.previous: Window = UNKNOWN
+        self.earlier = Try(0, "", UNKNOWN, True)  # the attempt before those that are seen here
         self.emitted = 0
         self.again = False  # its span was given already, when it seemed to have ended
         self.emitted_waits = 0
@@ -163,7 +164,7 @@ class OpenRun:
     def resume(self, at: Window) -> None:
         """``RunContinued``: the next attempt, after a pause (or, in a stream that begins with it, after one that is not seen here)."""
         if not self.tries:
-            self.first_number = 2
+            self.first_number = max(self.first_number, 2)
         elif self.tries[-1].ending is None:
             self.end_turn()
             self.close_try(at, "paused", None)
@@ -427,7 +428,8 @@ class OpenRun:
             t = self.attempt
             before = t
             if t.number > 1 and t.link is not None and t.link.type == "continuation_of" and not t.requests and self.request is None:
-                before = self.tries[-2] if len(self.tries) > 1 else Try(t.number - 1, "", UNKNOWN, True)
+                before = self.tries[-2] if len(self.tries) > 1 else self.earlier
+                before.number = t.number - 1
             call = self._new_call(Asked(id=call_id), self.request, before)
             if not call_id:
                 call.id = self.trace.span(self.run_id, "attempt", str(before.number), "tool", name, str(before.calls[""]))

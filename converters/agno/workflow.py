@@ -130,7 +130,7 @@ def _begin(run: OpenRun, step: str | None, name: str | None, type: str, parent_s
     key = step or name or type
     n = run.step_counts[key]
     run.step_counts[key] += 1
-    path = ("step", key, str(n))
+    path = ("step", key, str(n)) if not run.again else ("attempt", str(t.number), "step", key, str(n))
     above = run.iterations.get(parent_step or "") or _open(run, parent_step)
     p = OpenPhase(
         id=run.trace.span(run.run_id, *path),
