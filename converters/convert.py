@@ -308,37 +308,74 @@ def _tell_fields(job: _Job, back: list[Item]) -> None:
 
 
 def _tell_model(job: _Job, back: list[Item]) -> None:
-    """Field by field of the spans, aligned by their ids: the origin has no writer, so that nothing can be carried."""
-    reason = f"{job.target.name} has no place for it"
-    there: dict[str, Item] = {x.id: x for x in back}
+    """Field by field of the spans, when the origin has no writer: a value is mapped when the target gives it back for a span of that kind, wherever that stands there."""
+    reason = f"{job.target.name} does not say it, and nothing of {job.origin.name} can be carried"
+    there = Counter(fact for item in back for fact in _facts(item))
     for item in job.items:
-        kind = "trace" if isinstance(item, TraceHeader) else kind_of(item)
-        other = there.get(item.id)
-        same_kind = other is not None and other.__class__ is item.__class__
-        for name in item.__struct_fields__:
-            value = getattr(item, name)
-            if (
-                name in ("id", "trace_id", "key", "carry", "format", "run_key", "parent_id")
-                or value in (None, [], {}, False)
-                or value == ""
-            ):
-                continue
-            if name in ("source", "attributes", "resource"):
-                held = getattr(other, name) if same_kind else {}
-                for key in value:
-                    job.report.loss(f"{kind}.{name}.{key}", "mapped" if key in held else "dropped", 1, None if key in held else reason)
-                continue
-            kept = same_kind and _equal(value, getattr(other, name))
-            job.report.loss(f"{kind}.{name}", "mapped" if kept else "dropped", 1, None if kept else reason)
+        for fact in _facts(item):
+            if there[fact] > 0:
+                there[fact] -= 1
+                job.report.loss(fact[0], "mapped")
+            else:
+                job.report.loss(fact[0], "dropped", reason=reason)
 
 
-def _equal(a: Any, b: Any) -> bool:
-    if a == b and a.__class__ is b.__class__:
-        return True
+_NO_FACTS = (
+    "id",
+    "trace_id",
+    "parent_id",
+    "key",
+    "carry",
+    "format",
+    "run_key",
+    "family",
+    "clock",
+    "uncertainty",
+    "history",
+    "requested_by",
+    "inferred",
+    "repairs",
+)
+
+
+def _facts(item: Item) -> Iterator[tuple[str, bytes]]:
+    """What an item says, as (field, value); of messages each part by itself, whichever span has them."""
+    kind = "trace" if isinstance(item, TraceHeader) else kind_of(item)
+    for name in item.__struct_fields__:
+        value = getattr(item, name)
+        if (
+            name in _NO_FACTS
+            or value is None
+            or value is False
+            or value == []
+            or value == {}
+            or value == ""
+            or (isinstance(value, msgspec.Raw) and not value)
+        ):
+            continue
+        if name in ("messages", "input_messages", "output_messages", "system_instructions"):
+            for one in value:
+                for part in getattr(one, "parts", [one]):
+                    yield f"messages.{part.__struct_config__.tag}", _text(part)
+        elif name in ("source", "attributes", "resource", "parameters"):
+            for key, held in value.items():
+                yield f"{kind}.{name}.{key}", _text(held)
+        elif name == "usage":
+            for key in value.__struct_fields__:
+                if getattr(value, key) is not None:
+                    yield f"{kind}.usage.{key}", _text(getattr(value, key))
+        elif isinstance(value, list):
+            for one in value:
+                yield f"{kind}.{name}[]", _text(one)
+        else:
+            yield f"{kind}.{name}", _text(value)
+
+
+def _text(value: Any) -> bytes:
     try:
-        return minify(raw(a)) == minify(raw(b))
-    except (TypeError, msgspec.EncodeError):
-        return False
+        return minify(raw(value))
+    except (TypeError, ValueError, UnicodeEncodeError, msgspec.DecodeError):
+        return repr(value).encode("utf-8", "replace")
 
 
 def _derived(items: list[Item], report: Report) -> None:
