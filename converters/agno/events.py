@@ -415,6 +415,8 @@ class Engine:
     def end(self, run: OpenRun, how: str | None, at: Window, hold: bool = False) -> None:
         """A run is over (or broken off): its last spans. ``hold``: its own span waits, since it may go on (after an error)."""
         run.ending = how or run.ending
+        if run.kind == "workflow" and (run.left or run.phases.get("step")):
+            workflow.close_steps(run, run.node.rec.step_results if run.node is not None else None, run.now)
         if run.plan is not None and run.plan.members and run.claim is None:
             self._members(run)
         start, end = ending.finish(run, how, at)
@@ -503,8 +505,6 @@ class Engine:
         self.flush_thin(None)
         for run in reversed(list(self.runs.values())):
             if run.run_id in self.runs:
-                if run.kind == "workflow":
-                    workflow.close_steps(run, None, run.now)
                 self.end(run, run.ending, run.terminal if run.terminal.lo is not None else run.now)
         for run_id, (run, start, end) in list(self.held.items()):
             ending.emit_run(run, start, end, run.parent)

@@ -315,6 +315,8 @@ def retrieval(run: OpenRun, number: int, said: dict[str, Raw], start: int | None
 
 def wait(run: OpenRun, number: int, start: int | None, end: int | None, uncertainty: int) -> model.Phase:
     """The time between a pause and its continuation: a person's, not a tool's."""
+    if start is not None and end is not None and end < start:
+        end = start
     return model.Phase(
         id=run.trace.span(run.run_id, "wait", str(number)),
         trace_id=run.trace.id,

@@ -98,6 +98,7 @@ def event(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw], base: str
         run.source.update({k: v for k, v in records.payload(e, odd).items() if k == "reason"})
     elif base == "WorkflowError":
         run.error = model.Error(type=e.error_type, message=jsonio.text(e.error) or jsonio.text(e.content))
+        run.ending = "error"
         records.terminal(run, e, odd)
         close_steps(run, e.step_results, at)
         engine.end(run, "error", at)
@@ -106,6 +107,7 @@ def event(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw], base: str
         if not run.output and not jsonio.is_null(e.content):
             run.output = e.content
         records.terminal(run, e, odd)
+        run.ending = run.ending if run.ending in ("cancelled", "error") else "completed"
         close_steps(run, e.step_results or e.step_responses or (run.node.rec.step_results if run.node else None), at)
         for raw in e.step_executor_runs or ():
             if (n := records.node(raw, run.run_id)) is not None:
@@ -259,6 +261,8 @@ def flat(results: list[Raw] | None) -> list[StepOutput]:
 
 def close_steps(run: OpenRun, results: list[Raw] | None, at: Window) -> None:
     """At the end of a workflow: what is still open is over, and steps without a completion are judged by the results, by id, then by name."""
+    over = run.ending in ("completed", "cancelled", "error", "regenerated")
+    still = {p.id for p in run.phases.get("step", [])} if not over else set()
     for p in list(run.phases.get("step", [])):
         _leave(run, p, at)
     if not run.left:
@@ -278,7 +282,7 @@ def close_steps(run: OpenRun, results: list[Raw] | None, at: Window) -> None:
             )
             if failed is not None:
                 _judge(p, failed)
-        run.emit_phase(p, end)
+        run.emit_phase(p, end, finished=p.id not in still or found is not None)
     run.left = []
 
 

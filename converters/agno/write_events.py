@@ -289,7 +289,7 @@ class _Stream:
         index = holder.source.get("step_index")
         wire.put(place, "step_index", index)
         first = {k: v for k, v in p.source.items() if k in _FIRST or k == "iteration"}
-        stem = "LoopIterationStarted" if p.type == "iteration" else _STARTS[p.type or "step"]
+        stem = "LoopIterationStarted" if p.type == "iteration" else _STARTS.get(p.type or "step", "StepStarted")
         yield said(stem, p.start, {**place, **first})
         around = {k: v for k, v in place.items() if k != "parent_step_id"}
         around = {"workflow_id": said.base.get("workflow_id", ""), "workflow_run_id": said.base.get("run_id"), **around, "nested_depth": 0}
@@ -324,7 +324,7 @@ class _Stream:
             wire.put(done, "all_results", p.output)
         else:
             wire.put(done, "step_results", p.output)
-        yield said(_ENDS[p.type or "step"], p.end, {**place, **done})
+        yield said(_ENDS.get(p.type or "step", "StepCompleted"), p.end, {**place, **done})
 
     def _end(self, said: Speaker, span: AnySpan, kind: str) -> Iterator[dict[str, Any]]:
         """The terminal event, or the two of a cancelled run."""
