@@ -348,9 +348,10 @@ def to_backend(given: Given, backend: Backend, way: Route) -> int:
     census: Counter[str] | None = Counter() if given.dry_run else None
     plan = plan_of(given, backend, pipe, census)
     codec = codec_for(way.to.protocol)
+    books = not given.dry_run and (given.ledger or (given.ledger is None and backend.twice == "stored"))
     spool = None
     if not given.no_spool and not given.dry_run:
-        spool = Spool(Path(given.spool) if given.spool else default_folder(), way.to, codec, given.profile)
+        spool = Spool(Path(given.spool) if given.spool else default_folder(), way.to, codec, given.profile, books)
     accepted: dict[str, set[str]] = {}
 
     def delivered(pieces: list[Piece]) -> None:
@@ -361,7 +362,7 @@ def to_backend(given: Given, backend: Backend, way: Route) -> int:
         stack.enter_context(inputs)
         stack.enter_context(signals(stop, given.follow))
         ledger = None
-        if not given.dry_run and (given.ledger or (given.ledger is None and backend.twice == "stored")):
+        if books:
             from ..exporters.ledger import Ledger, default_path
 
             ledger = stack.enter_context(Ledger(default_path()))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..converters.errors import SpanportError
 from .common import NOTHING_DONE, PART_DONE, complain, say, usage
 from .export import pairs, signals, summary
+
+if TYPE_CHECKING:
+    from ..exporters.ledger import Ledger
+    from ..exporters.spool import Meant
 
 
 @click.command(
@@ -72,7 +77,8 @@ def command(folder: str | None, only_list: bool, retry_for: float, **given: Any)
                 missing = [h for h in meant.other_headers if h not in to.headers]
                 if missing:
                     say(f"{path.name} was meant to go with the headers {', '.join(missing)} (--header)")
-                done = resend(path, to, meant, retry=Retry(total=retry_for), stop=stop, say=say)
+                with ledger_of(meant) as ledger:
+                    done = resend(path, to, meant, retry=Retry(total=retry_for), stop=stop, say=say, ledger=ledger)
             except (SpanportError, OSError) as error:
                 complain(str(error))
                 statuses.append(NOTHING_DONE)
@@ -88,3 +94,12 @@ def command(folder: str | None, only_list: bool, retry_for: float, **given: Any)
     if stop:
         sys.exit(128 + stop.signal)
     sys.exit(0 if not any(statuses) else NOTHING_DONE if all(s == NOTHING_DONE for s in statuses) else PART_DONE)
+
+
+def ledger_of(meant: Meant) -> AbstractContextManager[Ledger | None]:
+    """The ledger, for spans of an export that kept one."""
+    if not meant.ledger:
+        return nullcontext()
+    from ..exporters.ledger import Ledger, default_path
+
+    return Ledger(default_path())

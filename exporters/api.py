@@ -74,8 +74,9 @@ def export(
         account,
     )
     codec = codec_for(to.protocol)
-    kept = Spool(Path(spool), way.to, codec, profile) if spool is not None else None
-    known = Ledger(default_path()) if ledger or (ledger is None and backend.twice == "stored") else None
+    books = ledger or (ledger is None and backend.twice == "stored")
+    kept = Spool(Path(spool), way.to, codec, profile, books) if spool is not None else None
+    known = Ledger(default_path()) if books else None
     try:
         send(
             pipe.items(_items(source, report)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..converters.errors import SpanportError
 from .export import codec_for, open_channel
@@ -14,6 +15,9 @@ from .otlp.codec import Codec, Piece
 from .otlp.sender import Channel, Retry, Sender, Stop
 from .otlp.settings import Destination, destination
 from .spool import Meant, Spool, lines, locked, meant_of, pending, remove, spans_of
+
+if TYPE_CHECKING:
+    from .ledger import Ledger
 
 
 @dataclass
@@ -50,7 +54,7 @@ def resend(
     stop: Stop | None = None,
     say: Callable[[str], None] | None = None,
     channel: Channel | None = None,
-    delivered: Callable[[list[Piece]], None] | None = None,
+    ledger: Ledger | None = None,
 ) -> Resent:
     """Send one spool file. It is removed when every span of it was accepted or rejected; when a part failed, that part is in a new
     file; when nothing went, it stays as it is."""
@@ -64,18 +68,28 @@ def resend(
         again.meant = replace_meant(meant)
         account = found.account
         channel = channel or open_channel(to, stop)
+        delivered = None if ledger is None else lambda pieces: ledger.mark(to.name, pieces, account)
         sender = Sender(channel, codec, account, retry=retry, limits=limits, stop=stop, keep=again.keep, say=say, delivered=delivered)
+
+        def deliver(pieces: list[Piece]) -> None:
+            if ledger is None:
+                sender.deliver(pieces)
+                return
+            left, why = ledger.deliver(to.name, pieces, account, sender.deliver, force=False, stop=stop)
+            if left:
+                sender.fail(left, why)
+
         batcher = Batcher(codec, limits)
         try:
-            found.broken_lines = _send_lines(path, codec, batcher, sender)
+            found.broken_lines = _send_lines(path, codec, batcher, account, deliver)
             for request in batcher.flush():
-                sender.deliver(request)
+                deliver(request)
         finally:
             channel.close()
             again.close()
         account.spool, account.spool_error = str(again.path) if again.path else None, again.error
         kept_all = account.spooled == account.failed and again.error is None
-        if account.accepted + account.rejected == 0 and account.failed and again.path is not None:
+        if account.failed == account.read and again.path is not None:
             remove(again.path)  # nothing went: one file is enough, the old one
             account.spool = str(path)
         elif found.broken_lines:
@@ -88,12 +102,17 @@ def resend(
 def replace_meant(meant: Meant) -> Meant:
     """The same place, with nothing counted yet."""
     return Meant(
-        endpoint=meant.endpoint, protocol=meant.protocol, profile=meant.profile, headers=meant.headers, other_headers=meant.other_headers
+        endpoint=meant.endpoint,
+        protocol=meant.protocol,
+        profile=meant.profile,
+        headers=meant.headers,
+        other_headers=meant.other_headers,
+        ledger=meant.ledger,
     )
 
 
-def _send_lines(path: Path, codec: Codec, batcher: Batcher, sender: Sender) -> int:
-    account, broken = sender.account, 0
+def _send_lines(path: Path, codec: Codec, batcher: Batcher, account: Account, deliver: Callable[[list[Piece]], None]) -> int:
+    broken = 0
     traces: set[str] = set()
     for _, line in lines(path):
         try:
@@ -111,7 +130,7 @@ def _send_lines(path: Path, codec: Codec, batcher: Batcher, sender: Sender) -> i
             data = codec.span(flat)
             account.bytes += len(data)
             for request in batcher.add(Piece(around, flat.span_id, flat.parent_id is None, data), flat.parent_id):
-                sender.deliver(request)
+                deliver(request)
     account.traces = len(traces)
     return broken
 

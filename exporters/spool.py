@@ -43,6 +43,8 @@ class Meant(Struct, kw_only=True, omit_defaults=True):
     headers: dict[str, str] = {}
     other_headers: list[str] = []
     """Names of headers that have to be given again."""
+    ledger: bool = False
+    """The export kept a ledger: what is delivered goes into it, and what was delivered since is not sent again."""
     reasons: dict[str, int] = {}
     spans: int = 0
     at: str = ""
@@ -66,7 +68,7 @@ class Spool:
     """The spool of one export: nothing is written until something fails. An error of the disk is kept in `error` and never raised: the spans
     count as failed and not as spooled, and the command says so."""
 
-    def __init__(self, folder: Path, to: Destination, codec: Codec, profile: str = "generic") -> None:
+    def __init__(self, folder: Path, to: Destination, codec: Codec, profile: str = "generic", ledger: bool = False) -> None:
         self.folder, self._codec = folder, codec
         others = sorted(h for h in to.headers if h not in KEPT_HEADERS)
         self.meant = Meant(
@@ -75,6 +77,7 @@ class Spool:
             profile=profile,
             headers={k: v for k, v in to.headers.items() if k in KEPT_HEADERS},
             other_headers=others,
+            ledger=ledger,
         )
         self.path: Path | None = None
         self.error: str | None = None

@@ -262,6 +262,23 @@ def test_what_failed_is_not_in_the_ledger(receiver: Any, document: Any, spanport
     assert len(receiver.got) == 2
 
 
+def test_a_resend_keeps_the_ledger_too(receiver: Any, document: Any, spanport: Any) -> None:
+    """Delivered by a resend is delivered; and what an export delivered meanwhile is not sent again by a resend."""
+    options = ("--endpoint", receiver.url, "--profile", "langfuse")
+    receiver.respond = lambda handler, got: handler.send(500, b"", {"Content-Length": "0"})
+    spanport("export", document("a", key="a"), *options)
+    spanport("export", document("b", key="b"), *options)
+    receiver.respond = None
+    receiver.got.clear()
+    spanport("export", document("a", key="a"), *options)
+    assert len(receiver.spans) == 8
+    assert spanport("resend").exit_code == 0
+    assert len(receiver.spans) == 16, "only b: a was delivered since"
+    assert "nothing to send" in spanport("resend").stderr
+    spanport("export", document("a", key="a"), document("b", key="b"), *options)
+    assert len(receiver.spans) == 16
+
+
 def command(*args: Any) -> list[str]:
     return [sys.executable, "-m", "spanport", *map(str, args)]
 
