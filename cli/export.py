@@ -301,7 +301,18 @@ def resuming(given: Given, way: Route) -> Resume | None:
         return None
     from ..exporters.spool import state_folder
 
-    names = ("profile", "content", "redact", "no_redact", "carry", "select", "history", "dialect", "resources", "service_name")
+    names: tuple[str, ...] = (
+        "profile",
+        "content",
+        "redact",
+        "no_redact",
+        "carry",
+        "select",
+        "history",
+        "dialect",
+        "resources",
+        "service_name",
+    )
     names += ("trace_per", "shift_time", "id_salt", "max_attribute_bytes", "max_attributes", "from_")
     settings = repr([way.to.name, way.project, *(given.values.get(n) for n in names)])
     return Resume(state_folder() / "exported", settings)
