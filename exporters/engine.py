@@ -206,6 +206,8 @@ class Local:
         for process in processes:
             with contextlib.suppress(Exception):
                 process.join(5)
+                if process.is_alive():  # its item swallowed the signal: nothing may be left behind, least of all one that holds our pipes
+                    process.kill()
 
 
 def _here(ticket: int, work: Callable[[Any], Any], item: Any) -> Done[Any]:
