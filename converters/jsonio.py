@@ -36,7 +36,7 @@ _PATH = re.compile(r" - at `([^`]*)`$")
 
 # Strings are matched whole, so that a literal inside one is never touched. A string that the end of the data cuts off is matched to there:
 # tried again from each escaped quote in it, it would cost the square of its length.
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|-?Infinity|NaN', re.DOTALL)
+_TOKENS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?Infinity|NaN', re.DOTALL)
 _UTF8 = re.compile(
     rb"(?:[\x00-\x7f]++|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]"
     rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})++"

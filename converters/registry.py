@@ -182,8 +182,8 @@ def get(name: str) -> Format:
 
 # A JSON string, as bytes; then the depth-1 keys can be told by a walk over the brackets between strings.
 # A string that the end cuts off is matched to there (see `jsonio.repair`).
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
-_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"(\s*:)?|\\?\Z)|[\[\]{}]', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_STRUCTURE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"(\s*:)?|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 def top_keys(head: bytes) -> frozenset[str]:

@@ -51,7 +51,7 @@ def place(tmp_path, monkeypatch):
 
 def works(capfd, words: list[str]) -> None:
     status = run(words)
-    out, err = capfd.readouterr()
+    _, err = capfd.readouterr()
     allowed = {0, 1} if words[0] == "diff" else {0, 4} if any(w.startswith("--fail-on") for w in words) else {0, 3}
     assert status in allowed, f"spanport {shlex.join(words)}: exit status {status}\n{err}"
     assert "internal error" not in err, err

@@ -142,7 +142,7 @@ def _fields(kind: type) -> tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any
 
 _SHORT: Final = 2 + len("://a:bcd@")
 """Bytes of the shortest JSON string that one of the patterns finds something in."""
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?|[\[\]{}]', re.DOTALL)
+_TOKENS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"(\s*:)?|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 class Redactor:
