@@ -168,15 +168,17 @@ def wait_for(
     stop: Callable[[float], bool],
     say: Callable[[str], None],
 ) -> tuple[int, dict[str, int]]:
-    """Read back until every expected span is found or ``seconds`` are over: (how many were found, trace id → how many are missing). ``stop(n)``
-    waits n seconds and is true when it is time to end."""
-    until = time.monotonic() + seconds
+    """Read back until every expected span is found, or none has appeared for ``seconds``: (how many were found, trace id → how many are
+    missing). ``stop(n)`` waits n seconds and is true when it is time to end."""
+    until, best = time.monotonic() + seconds, 0
     found: dict[str, int] = dict.fromkeys(expected, 0)
     pause = 0.2
     while True:
         missing = {trace: ids for trace, ids in expected.items() if found[trace] < len(ids)}
         for trace, ids in missing.items():
             found[trace] = len(ids & stored(backend, to, trace))
+        if sum(found.values()) > best:
+            until, best = time.monotonic() + seconds, sum(found.values())
         left = {trace: len(ids) - found[trace] for trace, ids in expected.items() if found[trace] < len(ids)}
         if not left or time.monotonic() + pause > until:
             return sum(found.values()), left

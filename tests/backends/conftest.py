@@ -101,7 +101,7 @@ def run(tmp_path: Path) -> Any:
         env = {k: v for k, v in os.environ.items() if not k.startswith("OTEL_")}
         env["XDG_STATE_HOME"] = str(tmp_path / "state")
         done = subprocess.run(
-            [sys.executable, "-m", "spanport", *map(str, args)], capture_output=True, text=True, timeout=300, env=env, cwd=tmp_path
+            [sys.executable, "-m", "spanport", *map(str, args)], capture_output=True, text=True, timeout=900, env=env, cwd=tmp_path
         )
         assert done.returncode == status, done.stderr
         return done
