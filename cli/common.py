@@ -43,7 +43,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Moment(click.ParamType):
+class Moment(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     """A time: ISO 8601 (without an offset: UTC), or Unix seconds. In ns."""
 
     name = "time"
