@@ -198,49 +198,84 @@ def use(carry: Carry, base: Record, indent: int | None, proto: bool) -> bytes:
 
 
 # ----------------------------------------------------------------------------------------------- embedding, extracting
-def put(record: Record, place: str, carries: list[Carry]) -> None:
-    """Embed ``carries`` in the open field ``place`` of the first item ("" for the item itself). TypeError when there is no object to hold it."""
-    holder = next((x for x in record.items if isinstance(x, dict) and not _is_line(x)), None)
-    if holder is None:
+# The text of everything else stays as it is (a float of a writer may have more digits than Python's), so objects are taken apart into Raw members.
+_members = msgspec.json.Decoder(dict[str, Raw])
+_items = msgspec.json.Decoder(list[Raw])
+_encode = msgspec.json.Encoder().encode
+_carries = msgspec.json.Decoder(list[Carry])
+
+
+def _object(data: bytes | Raw) -> dict[str, Raw] | None:
+    try:
+        return _members.decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _apart(data: bytes) -> tuple[dict[str, Raw], list[Raw] | None, bytes] | None:
+    """The object that holds a carry, the list that it is the first item of, and the lines after it; None when there is none."""
+    if (found := _object(data)) is not None:
+        return found, None, b"\n" if data.endswith(b"\n") else b""
+    try:
+        listed = _items.decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        first, newline, rest = data.partition(b"\n")
+        return (found, None, newline + rest) if newline and (found := _object(first)) is not None else None
+    return (found, listed, b"") if listed and (found := _object(listed[0])) is not None else None
+
+
+def _together(holder: dict[str, Raw], listed: list[Raw] | None, rest: bytes) -> bytes:
+    text = _encode(holder)
+    return _encode([Raw(text), *listed[1:]]) if listed is not None else text + rest
+
+
+def put(data: bytes, place: str, carries: list[Carry]) -> bytes:
+    """Embed ``carries`` in the open field ``place`` of the record ("" for the record itself), or of the first one of lines or a list. TypeError when there is
+    no object to hold it."""
+    apart = _apart(data)
+    if apart is None:
         raise TypeError("there is no object that could hold the carry")
-    said: dict[str, Any] = {"carry": json.loads(msgspec.json.encode(carries))}
+    top, listed, rest = apart
+    said: dict[str, Any] = {"carry": carries}
+    holder = top
     if place:
-        old = holder.get(place, _ABSENT)
-        if not isinstance(old, dict):
-            said["was"] = "absent" if old is _ABSENT else old
-            holder[place] = {MEMBER: said}
-            return
-        holder = old
+        old = top.get(place)
+        inside = _object(old) if old is not None else None
+        if inside is None:
+            said["was"] = [] if old is None else [old]
+        holder = inside or {}
     if MEMBER in holder:
         said["before"] = holder[MEMBER]
-    holder[MEMBER] = said
+    holder[MEMBER] = Raw(_encode(said))
+    if place:
+        top[place] = Raw(_encode(holder))
+    return _together(top, listed, rest)
 
 
-_ABSENT: Final = object()
-
-
-def take(item: Any, place: str) -> list[Carry]:
-    """Remove the carry from one item and give it; [] when there is none."""
-    if not isinstance(item, dict):
-        return []
-    holder = item.get(place) if place else item
-    said = holder.get(MEMBER) if isinstance(holder, dict) else None
-    if not isinstance(holder, dict) or not isinstance(said, dict) or "carry" not in said:
-        return []
+def take(data: bytes, place: str) -> tuple[bytes, list[Carry]]:
+    """The record without its carry, and the carry; the same bytes and [] when there is none."""
+    if MARK not in data or (apart := _apart(data)) is None:
+        return data, []
+    top, listed, rest = apart
+    holder = _object(top[place]) if place and place in top else top if not place else None
+    said = _object(holder[MEMBER]) if holder is not None and MEMBER in holder else None
+    if holder is None or said is None or "carry" not in said:
+        return data, []
     try:
-        found = msgspec.json.decode(json.dumps(said["carry"]), type=list[Carry])
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return []
-    if "was" in said and len(holder) == 1:
-        if said["was"] == "absent":
-            del item[place]
-        else:
-            item[place] = said["was"]
-    elif "before" in said:
+        found = _carries.decode(said["carry"])
+        was = _items.decode(said["was"]) if "was" in said else None
+    except (msgspec.DecodeError, RecursionError):
+        return data, []
+    del holder[MEMBER]
+    if "before" in said:
         holder[MEMBER] = said["before"]
-    else:
-        del holder[MEMBER]
-    return found
+    if place:
+        top[place] = Raw(_encode(holder))
+        if was is not None and not holder:
+            del top[place]
+            if was:
+                top[place] = was[0]
+    return _together(top, listed, rest), found
 
 
 def unpacked(source: Source, format: Format, carries: list[Carry]) -> Source:
@@ -252,25 +287,33 @@ def unpacked(source: Source, format: Format, carries: list[Carry]) -> Source:
         _sidecar(source, carries)
         return source
     if source.object is not None:
-        if isinstance(source.object, dict) and isinstance(source.object.get(place, {}) if place else source.object, dict):
-            value = json.loads(json.dumps(source.object)) if MEMBER in (source.object.get(place, {}) if place else source.object) else None
-            if value is not None and (found := take(value, place)):
-                carries += found
-                return Source(source.name, object=value)
-        return source
+        return _unpacked_object(source, place, carries)
     if format.lines:
         return _unpacked_lines(source, place, carries)
     data = source.data()
     plain = source if source.path is not None or source.content is not None else Source(source.name, content=bytes(data))
     if not holds_mark(data):
         return plain
-    record = load(data)
-    first = record.items[0]
-    found = take(first[0] if isinstance(first, list) and first else first, place)
+    rest, found = take(bytes(data), place)
     if not found:
         return plain
     carries += found
-    return Source(source.name, content=dump(record))
+    return Source(source.name, content=rest)
+
+
+def _unpacked_object(source: Source, place: str, carries: list[Carry]) -> Source:
+    given = source.object
+    holder = given.get(place) if place and isinstance(given, dict) else given
+    if not isinstance(holder, dict) or MEMBER not in holder:
+        return source
+    try:
+        rest, found = take(_encode(given), place)
+    except (TypeError, ValueError, RecursionError):
+        return source
+    if not found:
+        return source
+    carries += found
+    return Source(source.name, object=_loads(rest.decode()))
 
 
 def holds_mark(data: bytes | memoryview) -> bool:
@@ -319,13 +362,8 @@ class _Stripping(io.RawIOBase):
                 return 0
             data = line.data
             if MARK in data and not self._carries:
-                try:
-                    value = _loads(data.decode("utf-8", "surrogateescape"))
-                except (ValueError, RecursionError):
-                    value = None
-                if found := take(value, self._place):
-                    self._carries += found
-                    data = _text(value, None)
+                data, found = take(data, self._place)
+                self._carries += found
             self._rest = memoryview(data + b"\n" if line.ended else data)
         size = min(len(buffer), len(self._rest))
         buffer[:size] = self._rest[:size]

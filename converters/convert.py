@@ -235,9 +235,12 @@ def _base(job: _Job, written: bytes) -> tuple[list[Item], dict[str, str]] | None
     if written:
         record = written
         if target.open_field is not None:
-            loaded = _load(target, written)
-            if loaded.form != "text":
-                record = carries.dump(loaded)  # as it will stand there once the carry is taken out again
+            try:  # the text as it will stand there once the carry is taken out again
+                record = carries.take(
+                    embed(target, written, [Carry(version=0, format="", base="", family="", run_key=[])]), target.open_field
+                )[0]
+            except TypeError:
+                record = written
         source = Source(job.report.input or "", content=record)
     else:
         source = Source(str(job.folder), path=job.folder)
@@ -271,14 +274,14 @@ def embed(target: Format, written: bytes, kept: list[Carry]) -> bytes:
         return msgspec.json.encode(msgspec.structs.replace(header, carry=kept)) + newline + rest
     if target.open_field is None:
         raise TypeError(f"{target.name} has no open field")
-    if target.lines:
-        first, newline, rest = written.partition(b"\n")
-        record = carries.load(first, True)
-        carries.put(record, target.open_field, kept)
-        return carries.dump(record).rstrip(b"\n") + newline + rest
-    record = carries.load(written)
-    carries.put(record, target.open_field, kept)
-    return carries.dump(record, carries.indent_of(written))
+    data = carries.put(written, target.open_field, kept)
+    indent = carries.indent_of(written)
+    if indent is not None:
+        try:
+            return msgspec.json.format(data, indent=indent)
+        except (msgspec.DecodeError, RecursionError):
+            return data
+    return data
 
 
 # ------------------------------------------------------------------------------------------------------- the account
