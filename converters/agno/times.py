@@ -133,7 +133,10 @@ def clocks(metrics: Raw) -> Clocks:
 def text_duration(text: str | None) -> int | None:
     """The duration in a completion's text, ``name(args) completed in 0.3005s.``: the only one for a tool that ran in a continuation."""
     found = _TEXT_DURATION.search(text) if text else None
-    return clock.from_seconds(found[1]) if found else None
+    try:
+        return clock.from_seconds(found[1]) if found else None
+    except ValueError:  # out of the range of times
+        return None
 
 
 class Stretch(NamedTuple):
