@@ -86,9 +86,13 @@ def offset_of(text: str) -> tzinfo | None:
 
 
 def to_iso(ns: int, zone: tzinfo = UTC) -> str:
-    """ns to ISO 8601 with microseconds (nanoseconds when there are any) and offset, as Python's isoformat writes it."""
+    """ns to ISO 8601 with microseconds (nanoseconds when there are any) and offset, as Python's isoformat writes it; seconds since
+    the epoch for a time that no calendar date stands for."""
     whole, rest = divmod(ns, SECOND)
-    base = (_EPOCH + timedelta(seconds=whole)).astimezone(zone)
+    try:
+        base = (_EPOCH + timedelta(seconds=whole)).astimezone(zone)
+    except (OverflowError, ValueError):
+        return to_seconds(ns)
     fraction = f"{rest:09d}"
     text = base.isoformat(timespec="seconds")
     return f"{text[:19]}.{fraction if rest % 1000 else fraction[:6]}{text[19:]}"
