@@ -65,7 +65,7 @@ def open_engine(spec: str = "local", jobs: int = 1) -> Engine:
         return Local(jobs)
     if spec.startswith("dask://"):
         try:
-            from .dask import Cluster  # type: ignore[import-not-found, unused-ignore]
+            from .dask import Cluster
         except ImportError:
             raise UsageError("a Dask cluster needs the extra: pip install 'spanport[dask]'") from None
         engine: Engine = Cluster(spec.removeprefix("dask://"))
@@ -179,7 +179,7 @@ class Local:
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:
-            return self._started().submit(work, item)
+            return self._started().submit(_guarded, work, item)
         finally:
             sys.modules["__main__"] = main
 
@@ -228,8 +228,27 @@ def _worker() -> None:
     signal.signal(signal.SIGTERM, _leave)
 
 
+_busy = False  # whether this worker is in the middle of an item
+
+
 def _leave(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
+    """In an item, unwind, so that temporary files go (`_guarded` then ends the process); anywhere else end at once: between items the executor
+    would take the exception for a result, or hold a lock for ever."""
+    if _busy:
+        raise SystemExit(128 + number)
+    os._exit(128 + number)
+
+
+def _guarded(work: Callable[[Any], Any], item: Any) -> Any:
+    """``work`` on ``item`` in a worker, which ends when it is told to: the executor itself would send the exit back and go on."""
+    global _busy
+    _busy = True
+    try:
+        return work(item)
+    except SystemExit as leaving:
+        os._exit(leaving.code if isinstance(leaving.code, int) else 1)
+    finally:
+        _busy = False
 
 
 def processors() -> int:
