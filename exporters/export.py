@@ -126,6 +126,7 @@ class Encoder:
         self._codec, self._plan, self.account = codec, plan, account
         self._envelopes: dict[str, Envelope] = {}
         self._seen: dict[str, set[str]] = {}
+        self._trace, self._of_trace = "", set[str]()  # the trace of the last span, and what of it was seen
         self._ids: dict[str, str] = {}
 
     def encode(self, item: Item) -> tuple[Piece, str | None] | None:
@@ -138,17 +139,20 @@ class Encoder:
                 account.traces += 1
             return None
         account.read += 1
-        seen = self._seen.setdefault(item.trace_id, set())
-        if item.id in seen:
+        if item.trace_id != self._trace:
+            self._trace, self._of_trace = item.trace_id, self._seen.setdefault(item.trace_id, set())
+        if item.id in self._of_trace:
             account.left_out["twice"] += 1
             return None
-        seen.add(item.id)
+        self._of_trace.add(item.id)
         if plan.unique_span_ids and self._ids.setdefault(item.id, item.trace_id) != item.trace_id:
             account.warnings["span ids that occur in two traces: this backend keeps only the first"] += 1
         flat = self.dress(flatten(item, plan.profile))
         if item.start is not None:
-            account.first = flat.start if account.first is None else min(account.first, flat.start)
-            account.last = flat.end if account.last is None else max(account.last, flat.end)
+            if account.first is None or flat.start < account.first:
+                account.first = flat.start
+            if account.last is None or flat.end > account.last:
+                account.last = flat.end
             if plan.old is not None and flat.start < plan.old and not self._old:
                 self._old = True
                 self._say_old()

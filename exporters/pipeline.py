@@ -71,17 +71,21 @@ class Pipeline:
             items = select(remember(items, whole), self._tests, self._not_selected)
         if choices.history != "delta" or whole is not None:
             items = history(items, choices.history, whole)
-        items = split(items, choices.trace_per)
+        if choices.trace_per != "run":
+            items = split(items, choices.trace_per)
         if self._redactor is not None:
             items = self._redactor.items(items)
-        items = content(items, choices.content)
+        if choices.content != "full":
+            items = content(items, choices.content)
         if choices.artifact_store is not None:
             items = spill(items, Path(choices.artifact_store))
         if choices.shift_to is not None:
             items = shift(items, end=self._now) if choices.shift_to == "now" else shift(items, start=choices.shift_to)
         if choices.salt is not None:
             items = salt(items, choices.salt)
-        return self.scored.items(resource(items, choices.resource))
+        if choices.resource:
+            items = resource(items, choices.resource)
+        return self.scored.items(items)
 
     def _not_selected(self, span: AnySpan) -> None:
         self.account.read += 1

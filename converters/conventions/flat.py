@@ -14,6 +14,19 @@ from msgspec import Struct
 FlatValue = str | bytes | bool | int | float | list[Any] | dict[str, Any] | None
 Attributes = list[tuple[str, Any]]
 
+
+class Shared(list[tuple[str, Any]]):
+    """Attributes that many spans have, made once and never changed. ``good``: `stages.safe` found nothing to change in them; ``proto``, ``json``: as the two
+    encodings write them, once they have."""
+
+    __slots__ = ("good", "json", "proto")
+
+    def __init__(self, given: Attributes) -> None:
+        super().__init__(given)
+        self.good = False
+        self.proto = self.json = b""
+
+
 INTERNAL: Final = 1
 CLIENT: Final = 3
 UNSET: Final = 0

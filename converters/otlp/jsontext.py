@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..conventions.flat import Attributes, FlatSpan
+from ..conventions.flat import Attributes, FlatSpan, Shared
 from .text import safe_text
 
 FLAGS: Final = 0x100  # "is_remote is known, and false", as the SDK sets it
@@ -65,6 +65,8 @@ def _pair(name: str, value: Any) -> bytes:
 
 def attributes(given: Attributes) -> bytes:
     """The list of key and value."""
+    if given.__class__ is Shared and given.json:
+        return given.json
     out: list[bytes] = []
     for name, value in given:
         if value.__class__ is str and len(value) < 40:
@@ -75,7 +77,10 @@ def attributes(given: Attributes) -> bytes:
             out.append(piece)
         else:
             out.append(_pair(name, value))
-    return b"[" + b",".join(out) + b"]"
+    found = b"[" + b",".join(out) + b"]"
+    if given.__class__ is Shared:
+        given.json = found
+    return found
 
 
 def span(given: FlatSpan) -> bytes:

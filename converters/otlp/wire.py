@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final
 
-from ..conventions.flat import Attributes, FlatSpan
+from ..conventions.flat import Attributes, FlatSpan, Shared
 from .text import safe_text
 
 FLAGS: Final = 0x100  # "is_remote is known, and false", as the SDK sets it
@@ -93,24 +93,32 @@ def _pair(name: str, value: Any) -> bytes:
     return _key(name) + varint(len(body)) + body
 
 
-# Whole attributes whose value is a short string or a truth value: most of a span's, and mostly the same ones again.
-_short: dict[tuple[bytes, str, str], bytes] = {}
+# Whole attributes whose value is a short string: most of a span's, and mostly the same ones again. By tag, then by (name, value).
+_short: dict[bytes, dict[tuple[str, str], bytes]] = {}
 
 
 def attributes(tag: bytes, given: Attributes, out: list[bytes]) -> None:
     """Add each of ``given`` as a KeyValue under ``tag`` to the pieces ``out``."""
     add = out.append
-    for name, value in given:
+    short = _short.setdefault(tag, {})
+    for pair in given:
+        name, value = pair
         kind = value.__class__
         if kind is str:
             if len(value) < 40:
-                if (piece := _short.get((tag, name, value))) is None:
-                    if len(_short) > 8192:
-                        _short.clear()
-                    piece = _short[tag, name, value] = _delimited(tag, _pair(name, value))
+                if (piece := short.get(pair)) is None:
+                    if len(short) > 8192:
+                        short.clear()
+                    piece = short[pair] = _delimited(tag, _pair(name, value))
                 add(piece)
                 continue
             value = _utf8(value)
+        elif kind is int and value in _INT64:
+            count = varint(value & _U64)
+            key = _key(name)
+            inside = 1 + len(count)
+            add(tag + varint(len(key) + 1 + inside) + key + _SMALL[inside] + b"\x18" + count)
+            continue
         elif kind is not bytes:
             add(_delimited(tag, _pair(name, value)))
             continue
@@ -134,6 +142,19 @@ def _name_and_kind(name: str, kind: int) -> bytes:
     return known
 
 
+# Ids of traces and of parents: the same for many spans.
+_traces: dict[str, bytes] = {}
+_parents: dict[str, bytes] = {}
+
+
+def _id(known: dict[str, bytes], tag: bytes, text: str) -> bytes:
+    if (found := known.get(text)) is None:
+        if len(known) > 4096:
+            known.clear()
+        found = known[text] = tag + bytes.fromhex(text)
+    return found
+
+
 def span(given: FlatSpan) -> bytes:
     """One Span message."""
     return b"".join(span_pieces(given))
@@ -145,11 +166,22 @@ def span_pieces(given: FlatSpan) -> list[bytes]:
     parent = given.parent_id
     start, end = given.start, given.end
     out = [
-        b"\x0a\x10" + fromhex(given.trace_id) + b"\x12\x08" + fromhex(given.span_id) + (b"\x22\x08" + fromhex(parent) if parent else b""),
+        _id(_traces, b"\x0a\x10", given.trace_id)
+        + b"\x12\x08"
+        + fromhex(given.span_id)
+        + (_id(_parents, b"\x22\x08", parent) if parent else b""),
         _name_and_kind(given.name, given.kind),
         _TIMES(0x39, start if 0 < start <= _U64 else 0, 0x41, end if 0 < end <= _U64 else 0),
     ]
-    attributes(b"\x4a", given.attributes, out)
+    own = given.attributes
+    if own.__class__ is Shared:
+        if not (block := own.proto):
+            pieces: list[bytes] = []
+            attributes(b"\x4a", own, pieces)
+            block = own.proto = b"".join(pieces)
+        out.append(block)
+    else:
+        attributes(b"\x4a", own, out)
     for event in given.events:
         inner = [_FIXED64(0x09, max(event.time, 0)), _delimited(b"\x12", _utf8(event.name))]
         attributes(b"\x1a", event.attributes, inner)
@@ -162,8 +194,10 @@ def span_pieces(given: FlatSpan) -> list[bytes]:
         out.append(b"\x6a" + varint(sum(map(len, inner))))
         out.extend(inner)
     if given.status:
-        message = _delimited(b"\x12", _utf8(given.message)) if given.message else b""
-        out.append(_delimited(b"\x7a", message + b"\x18" + varint(given.status)))
+        if given.message:
+            out.append(_delimited(b"\x7a", _delimited(b"\x12", _utf8(given.message)) + b"\x18" + varint(given.status)))
+        else:
+            out.append(_delimited(b"\x7a", b"\x18" + varint(given.status)))
     out.append(_FLAGS_16)
     return out
 

@@ -80,24 +80,29 @@ _ESCAPED: Final = re.compile(rb"\\u00[2-7]").search
 # Keys of the known providers are runs of at least 15 of these characters; most runs are ids, which the first look at them tells.
 _RUN: Final = 15
 _RUNS: Final = bytes(97 if chr(c) in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-" else 32 for c in range(256))
+_LONG: Final = re.compile(b"a" * (_RUN - 1) + b"a+").finditer
 _ID: Final = b"0123456789abcdef-"
+# All but four of the prefixes end with a hyphen or an underscore: searched for from one of these to the next.
 _PREFIXES: Final = re.compile(
-    rb"sk-[\w-]{16}|[prs]k_(?:live|test)_|pk-lf-|gh[pousr]_|github_pat_|glpat-|A(?:KIA|SIA|Iza)|ya29\.|xox[a-z]-|(?:hf|npm|gsk|r8)_|pypi-|xai-|eyJ"
+    rb"[-_](?:(?<=sk-)[\w-]{16}|(?<=[prs]k_)(?:live|test)_|(?<=pk-)lf-|(?<=gh[pousr]_)|(?<=github_)pat_|(?<=glpat-)|(?<=xox[a-z]-)|(?<=hf_)|"
+    rb"(?<=npm_)|(?<=gsk_)|(?<=r8_)|(?<=pypi-)|(?<=xai-))"
 ).search
+_OTHERS: Final = re.compile(rb"A(?:KIA|SIA|Iza)").search
+
+
+@lru_cache(maxsize=4096)
+def _is_key(run: bytes) -> bool:
+    """Whether a run looks like a key. Names recur, so that what was said of them is kept."""
+    return _PREFIXES(run) is not None or (b"A" in run and _OTHERS(run) is not None) or b"eyJ" in run or b"ya29." in run
 
 
 def _has_key(data: bytes) -> bool:
     """Whether a run of characters in ``data`` looks like a key."""
-    runs = data.translate(_RUNS)
-    find = runs.find
-    at = find(b"a" * _RUN)
-    while at >= 0:
-        end = find(b" ", at + _RUN)
-        if end < 0:
-            end = len(runs)
-        if data[at:end].strip(_ID) and _PREFIXES(data, at, end):
+    for run in _LONG(data.translate(_RUNS)):  # written out, the pattern is searched for as a text, in one pass
+        at, end = run.span()
+        text = data[at:end]
+        if text.strip(_ID) and (_is_key(text) if end - at < 100 else _is_key.__wrapped__(text)):
             return True
-        at = find(b"a" * _RUN, end)
     return False
 
 

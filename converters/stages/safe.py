@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from .. import ids
-from ..conventions.flat import Attributes, FlatEvent, FlatLink, FlatSpan
+from ..conventions.flat import Attributes, FlatEvent, FlatLink, FlatSpan, Shared
 from ..otlp.text import safe_text
 
 MAX_DEPTH: Final = 32
@@ -23,28 +23,37 @@ MAX_DEPTH: Final = 32
 _INT64 = range(-(1 << 63), 1 << 63)
 _MAX_TIME: Final = (1 << 63) - 1
 _PLAIN = (bool, type(None))
+_HEX: Final = "0123456789abcdefABCDEF"
+_names: set[str] = set()
+"""Keys that are in ASCII and not empty: few, so they are kept, up to a bound."""
 EMPTY_KEY: Final = "spanport.empty_key"
 
 
 def safe(span: FlatSpan, changed: Counter[str]) -> FlatSpan:
     """``span`` with values that OTLP holds; the same object when nothing had to be changed. ``changed`` is counted up by kind."""
     more: dict[str, Any] = {}
-    if (attributes := _attributes(span.attributes, changed)) is not span.attributes:
-        more["attributes"] = attributes
+    given = span.attributes
+    if given.__class__ is not Shared or not given.good:
+        if (attributes := _attributes(given, changed)) is not given:
+            more["attributes"] = attributes
+        elif given.__class__ is Shared:
+            given.good = True
     if span.events and (events := [_event(e, changed) for e in span.events]) != span.events:
         more["events"] = events
     if span.links:
         links = [x for x in (_link(x, changed) for x in span.links) if x is not None]
         if links != span.links:
             more["links"] = links
-    for name in ("name", "message"):
-        text = getattr(span, name)
-        if (mended := _text(text, changed)) is not text:
-            more[name] = mended
-    for name in ("start", "end"):
-        if not 0 <= getattr(span, name) <= _MAX_TIME:
-            changed["time"] += 1
-            more[name] = 0 if getattr(span, name) < 0 else _MAX_TIME
+    if not (span.name.isascii() and span.message.isascii()):
+        for name in ("name", "message"):
+            text = getattr(span, name)
+            if (mended := _text(text, changed)) is not text:
+                more[name] = mended
+    if not (0 <= span.start <= _MAX_TIME and 0 <= span.end <= _MAX_TIME):
+        for name in ("start", "end"):
+            if not 0 <= getattr(span, name) <= _MAX_TIME:
+                changed["time"] += 1
+                more[name] = 0 if getattr(span, name) < 0 else _MAX_TIME
     if not _is_id(span.trace_id, 32):
         changed["id"] += 1
         more["trace_id"] = ids.trace_id("id", span.trace_id)
@@ -58,12 +67,7 @@ def safe(span: FlatSpan, changed: Counter[str]) -> FlatSpan:
 
 
 def _is_id(text: str, length: int) -> bool:
-    if len(text) != length:
-        return False
-    try:
-        return any(bytes.fromhex(text))
-    except ValueError:
-        return False
+    return len(text) == length and not text.strip(_HEX) and text.strip("0") != ""
 
 
 def _text(value: str, changed: Counter[str]) -> str:
@@ -78,7 +82,10 @@ def _text(value: str, changed: Counter[str]) -> str:
 
 
 def _attributes(given: Attributes, changed: Counter[str]) -> Attributes:
-    """The same list when all is well, which is nearly always: only then a new one is made."""
+    """The same list when all is well, which is nearly always: else a new one is made."""
+    keys = {key for key, _ in given}
+    if len(keys) == len(given) and (keys <= _names or _known(keys)) and all(map(_good, (v for _, v in given))):
+        return given
     seen: set[str] = set()
     out: Attributes | None = None
     for i, (key, value) in enumerate(given):
@@ -99,6 +106,29 @@ def _attributes(given: Attributes, changed: Counter[str]) -> Attributes:
         if out is not None and not drop:
             out.append((name, new))
     return given if out is None else out
+
+
+def _known(keys: set[str]) -> bool:
+    if not all(key and key.isascii() for key in keys):
+        return False
+    if len(_names) > 8192:
+        _names.clear()
+    _names.update(keys)
+    return True
+
+
+def _good(value: Any) -> bool:
+    """Whether a value is one of those, by far the most, that have nothing to change. The others get a second look."""
+    kind = value.__class__
+    if kind is str or kind is bytes:
+        return value.isascii()  # type: ignore[no-any-return]
+    if kind is int:
+        return value in _INT64
+    if kind is float:
+        return math.isfinite(value)
+    if kind is list:
+        return all(v.__class__ is str and v.isascii() for v in value)
+    return kind is bool
 
 
 def _value(value: Any, changed: Counter[str], depth: int = 0) -> Any:

@@ -47,18 +47,22 @@ class Batcher:
         self._room = 0
         self._envelopes: set[int] = set()
 
-    def add(self, piece: Piece, parent: str | None) -> Iterator[list[Piece]]:
+    def add(self, piece: Piece, parent: str | None) -> Iterable[list[Piece]]:
         """One more span; requests that are full by it."""
         if self._at_once:
-            yield from self._pack([piece])
-            return
-        trace = self._open.setdefault(piece.envelope.trace_id, _Open())
+            return self._pack([piece])
+        if (trace := self._open.get(piece.envelope.trace_id)) is None:
+            trace = self._open[piece.envelope.trace_id] = _Open()
         trace.pieces.append(piece)
         trace.parents.append(parent)
         size = len(piece.data) + PIECE_ROOM
         trace.bytes += size
-        trace.rooted |= piece.root
+        if piece.root:
+            trace.rooted = True
         self._held += size
+        return self._over() if self._held > self._limits.hold else ()
+
+    def _over(self) -> Iterator[list[Piece]]:
         while self._held > self._limits.hold:
             yield from self._release(self._next())
 
@@ -86,12 +90,18 @@ class Batcher:
         fits = self._room + total <= self._limits.bytes and len(self._full) + len(pieces) <= self._limits.spans
         if self._full and not fits:
             yield self._take()
+        around: Envelope | None = None
         for piece in pieces:
-            need = len(piece.data) + PIECE_ROOM + self._envelope_room(piece.envelope)
+            need = len(piece.data) + PIECE_ROOM
+            if piece.envelope is not around:
+                need += self._envelope_room(piece.envelope)
             if self._full and (self._room + need > self._limits.bytes or len(self._full) >= self._limits.spans):
                 yield self._take()
                 need = len(piece.data) + PIECE_ROOM + self._envelope_room(piece.envelope)
-            self._envelopes.add(id(piece.envelope))
+                around = None
+            if piece.envelope is not around:
+                around = piece.envelope
+                self._envelopes.add(id(around))
             self._full.append(piece)
             self._room += need
 
@@ -122,7 +132,10 @@ def parents_first(pieces: list[Piece], parents: Iterable[str | None]) -> list[Pi
     ids = {p.span_id: i for i, p in enumerate(pieces)}
     depth: dict[int, int] = {}
     above = [ids.get(parent) if parent is not None else None for parent in parents]
-    for i in range(len(pieces)):
+    for i in range(len(pieces) - 1, -1, -1):  # parents mostly complete after their children
+        if (over := above[i]) is None or over in depth:
+            depth.setdefault(i, 0 if over is None else depth[over] + 1)
+            continue
         chain: list[int] = []
         at: int | None = i
         while at is not None and at not in depth:
@@ -132,4 +145,4 @@ def parents_first(pieces: list[Piece], parents: Iterable[str | None]) -> list[Pi
         base = depth[at] + 1 if at is not None and at not in chain else 0
         for j, one in enumerate(reversed(chain)):
             depth[one] = base + j
-    return [pieces[i] for i in sorted(range(len(pieces)), key=lambda i: (depth[i], i))]
+    return [pieces[i] for i in sorted(range(len(pieces)), key=depth.__getitem__)]
