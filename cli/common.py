@@ -15,6 +15,7 @@ standard output and everything else, through `say`, to standard error.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ import click
 from ..converters import clock, registry
 from ..converters.errors import Notice, ReadError, Report, SpanportError, UsageError, place
 from ..converters.model import Item
-from ..converters.source import Source
+from ..converters.source import Source, is_url
 from ..converters.stages.choose import Choice, choose
 from . import output
 from .inputs import Arguments, Input, Inputs, NotARun, open_input
@@ -110,6 +111,11 @@ def batch(command: F) -> F:
         return command(*args, batch=Batch(**{n: given.pop(n) for n in names}), **given)
 
     return wrapped  # type: ignore[return-value]
+
+
+def absolute(name: str) -> str:
+    """A path as another process has to be told it; a URL as it is."""
+    return name if is_url(name) else os.path.abspath(name) + ("/" if name.endswith("/") else "")
 
 
 def say(text: str) -> None:
@@ -322,7 +328,7 @@ class Account:
             engine = open_engine(self.batch.engine, jobs)
             limit = IN_FULL if self.batch.errors else 1000
             try:
-                tasks = (_Task(one, resume) for one in self._noted(inputs))
+                tasks = (_Task(self._placed(one), resume) for one in self._noted(inputs))
                 for task, done in in_order(engine, partial(_perform, work, self.batch.strict, limit), tasks):
                     if isinstance(done.error, WorkerDied):
                         outcome: Outcome[T] = Outcome(
@@ -346,6 +352,14 @@ class Account:
             finally:
                 engine.close()
         self._end()
+
+    def _placed(self, one: Input) -> Input:
+        """``one`` as the workers of the engine find it."""
+        if self.batch.engine == "local":
+            return one
+        if one.name == "-":
+            raise UsageError("standard input can't be read by a cluster")
+        return replace(one, name=absolute(one.name))
 
     def over(self, inputs: Inputs) -> Iterator[Input]:
         """The inputs, for a command that works through them here, one after the other, with `input`."""
@@ -412,8 +426,6 @@ class Account:
     def _noted(self, inputs: Iterable[Input]) -> Iterator[Input]:
         """The inputs, remembering of which folders something has to be found."""
         if isinstance(inputs, Inputs):
-            import os
-
             for argument in inputs.arguments:
                 if os.path.isdir(argument):
                     self._arguments.setdefault(argument, False)

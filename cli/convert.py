@@ -17,9 +17,10 @@ import msgspec
 from ..converters import registry
 from ..converters.convert import Stage, convert
 from ..converters.errors import Report, UsageError
+from ..converters.source import is_url, shown_url
 from ..converters.stages.choose import choose
 from ..exporters.file import replacing
-from .common import Account, Batch, Input, Inputs, NotARun, Resume, batch, from_format, open_source, resume, runs, say, usage
+from .common import Account, Batch, Input, Inputs, NotARun, Resume, absolute, batch, from_format, open_source, resume, runs, say, usage
 
 FATES = ("dropped", "carried", "derived", "mapped")
 
@@ -37,6 +38,8 @@ class Plan:
     file: str | None
     into: str | None
     parquet: bool = False
+    remote: bool = False
+    """Another machine may do it: what is for standard output has to come back."""
 
 
 def _stages(plan: Plan) -> list[Stage]:
@@ -76,16 +79,17 @@ def _work(plan: Plan, one: Input, report: Report) -> tuple[str | None, bytes]:
 
     if plan.file is None and plan.into is None:
         held = io.BytesIO()
-        if plan.carry or plan.account:
+        if plan.carry or plan.account or plan.remote:
             run(held)
         else:
             run(sys.stdout.buffer)
         return None, held.getvalue()
-    if plan.into is not None:
-        path = Path(plan.into) / one.output(target.suffix)
-    else:
-        assert plan.file is not None
-        path = Path(plan.file)
+    where = f"{plan.into.rstrip('/')}/{one.output(target.suffix)}" if plan.into is not None else str(plan.file)
+    if is_url(where):
+        with replacing(where) as file:
+            run(file)
+        return shown_url(where), b""
+    path = Path(where)
     folder = path.with_name(path.name[: -len(target.suffix)]) if plan.into is not None else path
     if plan.into is None and path.is_dir():
         run(io.BytesIO(), folder)
@@ -163,6 +167,11 @@ def command(
             raise UsageError("several inputs need -o FOLDER")
         if resume and not to_folder:
             raise UsageError("--resume needs -o FOLDER")
+        remote = batch.engine != "local"
+        if resume and is_url(str(output)):
+            raise UsageError("--resume needs a folder on disk, not a URL")
+        if output is not None and remote and output != "-":
+            output = absolute(output)
         plan = Plan(
             to=to,
             from_=from_,
@@ -172,6 +181,7 @@ def command(
             redact=redact if redact or redact_secrets else None,
             file=None if to_folder or output in (None, "-") else output,
             into=output if to_folder else None,
+            remote=remote,
             parquet=to == "table" and str(output).endswith((".parquet", ".pq")),
         )
         done: list[tuple[str, Report]] = []

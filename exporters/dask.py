@@ -1,7 +1,7 @@
 """The engine of a Dask cluster that is there already: the same work items, by the cluster's executor interface.
 
-The scheduler does a lost worker's items again by itself, and gives an item up when it has seen too many workers die with it
-(``distributed.scheduler.allowed-failures`` of the cluster). This module starts no cluster and moves no data: an item names its input, and the
+The scheduler does a lost worker's items again by itself, and gives an item up when too many workers died while they had it
+(``distributed.scheduler.allowed-failures`` of the cluster). Since another item may have been the cause, one that was given up runs once more, alone. This module starts no cluster and moves no data: an item names its input, and the
 worker reads, sends and writes.
 """
 
@@ -18,10 +18,13 @@ from distributed.scheduler import KilledWorker
 from ..converters.errors import SpanportError
 from .engine import Done, WorkerDied
 
-CONNECT: Final = 15
+CONNECT: Final = 10
 """Seconds that the scheduler may take to answer."""
 WINDOW: Final = 64
 """Items in hand at the least, also while the cluster has few workers yet."""
+
+
+_Task = tuple[int, Callable[[Any], Any], Any]
 
 
 class Cluster:
@@ -29,27 +32,44 @@ class Cluster:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        connect: Any = Client  # it has no types
         try:
-            self._client = Client(f"tcp://{address}", timeout=CONNECT, set_as_default=False)
+            self._client = connect(f"tcp://{address}", timeout=CONNECT, set_as_default=False)
             threads = sum(self._client.nthreads().values())
         except (OSError, ValueError) as error:  # TimeoutError is an OSError
             raise SpanportError(f"no Dask scheduler answers at {address}: {str(error) or type(error).__name__}"[:300]) from error
         self._executor = self._client.get_executor(pure=False)
         self.window = max(WINDOW, 4 * threads)
         self._tickets = 0
-        self._running: dict[Future[Any], int] = {}
+        self._running: dict[Future[Any], _Task] = {}
+        self._suspects: list[_Task] = []
 
     def submit(self, work: Callable[[Any], Any], item: Any) -> int:
         ticket = self._tickets
         self._tickets += 1
-        self._running[self._executor.submit(_checked, _version(), work, item)] = ticket
+        self._put((ticket, work, item))
         return ticket
 
     def as_completed(self) -> Iterator[Done[Any]]:
-        while self._running:
+        while self._running or self._suspects:
+            if not self._running:  # alone, so that nothing else on its worker can be the cause
+                suspect = self._suspects.pop(0)
+                future = self._put(suspect)
+                wait([future])
+                yield self._done(self._running.pop(future)[0], future)
+                continue
             finished, _ = wait(self._running, return_when=FIRST_COMPLETED)
             for future in finished:
-                yield self._done(self._running.pop(future), future)
+                task = self._running.pop(future)
+                if not future.cancelled() and isinstance(future.exception(), KilledWorker):
+                    self._suspects.append(task)
+                else:
+                    yield self._done(task[0], future)
+
+    def _put(self, task: _Task) -> Future[Any]:
+        future: Future[Any] = self._executor.submit(_checked, _version(), task[1], task[2])
+        self._running[future] = task
+        return future
 
     def _done(self, ticket: int, future: Future[Any]) -> Done[Any]:
         if future.cancelled():
@@ -60,13 +80,16 @@ class Cluster:
         if isinstance(error, KilledWorker):
             return Done(ticket, error=WorkerDied(f"{error.allowed_failures + 1} workers that worked on it died (killed, or out of memory)"))
         if isinstance(error, ImportError):
-            raise SpanportError(f"a worker of {self.address} lacks something: {error}; install the same spanport with the same extras there")
+            raise SpanportError(
+                f"a worker of {self.address} lacks something: {error}; install the same spanport with the same extras there"
+            )
         return Done(ticket, error=error)
 
     def close(self) -> None:
         """What has not begun is taken back; what a worker has begun it finishes."""
         self._executor.shutdown(wait=False)
         self._running.clear()
+        self._suspects.clear()
         self._client.close(timeout=5)
 
 

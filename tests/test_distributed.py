@@ -1,0 +1,176 @@
+"""A Dask cluster of two worker processes on loopback, one of them killed in the middle; inputs and outputs on S3, as moto's server plays it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from builtins import eval as run_text  # a worker imports it by name
+from pathlib import Path
+
+import pytest
+
+distributed = pytest.importorskip("distributed")
+
+from spanport.cli import run  # noqa: E402
+from spanport.converters.errors import SpanportError  # noqa: E402
+from spanport.exporters.engine import WorkerDied, in_order, open_engine  # noqa: E402
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+BENCH = FIXTURES / "cli" / "bench.spanport.jsonl"
+SPANS = 17  # in BENCH, counted by hand: fixtures/cli/README.md
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """An S3 server on loopback, which this process, its children and the workers find by their environment."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }.items():
+            patch.setenv(name, value)
+        files = pytest.importorskip("s3fs").S3FileSystem()
+        files.mkdir("runs")
+        yield files
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster(bucket):
+    """Two processes of one thread each, which the cluster starts again when they die."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None, silence_logs=50
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def address(cluster):
+    return "dask://" + cluster.scheduler_address.removeprefix("tcp://")
+
+
+def spanport(*args, cwd=None, **more):
+    done = subprocess.run([sys.executable, "-m", "spanport", *map(str, args)], capture_output=True, cwd=cwd, timeout=60, **more)
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    return done
+
+
+@pytest.fixture
+def here(capfd):
+    """The command in this process, where the libraries are loaded already: (exit status, standard error)."""
+
+    def call(*args):
+        capfd.readouterr()
+        status = run([str(a) for a in args])
+        return status, capfd.readouterr().err
+
+    return call
+
+
+def test_results_keep_the_order(address):
+    engine = open_engine(address)
+    try:
+        items = [f"__import__('time').sleep({0.1 if i == 0 else 0}) or {i}" for i in range(100)]
+        assert [done.result for _, done in in_order(engine, run_text, items)] == list(range(100))
+        assert isinstance(next(in_order(engine, run_text, ["1 / 0"]))[1].error, ZeroDivisionError)
+    finally:
+        engine.close()
+
+
+def test_what_a_killed_worker_had_is_done_again(cluster, address, tmp_path):
+    started = tmp_path / "started"
+    started.mkdir()
+    engine = open_engine(address)
+    begun = f"(open({str(started)!r} + '/' + str(__import__('os').getpid()), 'w').close(), __import__('time').sleep(0.05))"
+
+    def kill_one():
+        while not list(started.iterdir()):
+            time.sleep(0.01)
+        os.kill(int(next(started.iterdir()).name), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    try:
+        items = [f"{begun} and {i}" for i in range(40)]
+        found = [done for _, done in in_order(engine, run_text, items)]
+    finally:
+        engine.close()
+    killer.join()
+    assert [done.result for done in found] == list(range(40))
+    assert len(list(started.iterdir())) >= 2
+
+
+def test_no_scheduler(monkeypatch):
+    monkeypatch.setattr("spanport.exporters.dask.CONNECT", 0.5)
+    with pytest.raises(SpanportError, match="no Dask scheduler answers at 127.0.0.1:9"):
+        open_engine("dask://127.0.0.1:9")
+
+
+def test_convert_on_a_cluster(cluster, address, tmp_path):
+    for i in range(12):
+        (tmp_path / "in" / str(i % 3)).mkdir(parents=True, exist_ok=True)
+        shutil.copy(BENCH, tmp_path / "in" / str(i % 3) / f"r{i}.jsonl")
+    (tmp_path / "in" / "0" / "bad.jsonl").write_bytes(BENCH.read_bytes()[:1500] + b"\n{]\n")
+    command = ["convert", "in", "--to", "otlp-json", "--errors", "errors.jsonl", "-o"]
+    there = spanport(*command, "there/", "--engine", address, cwd=tmp_path)
+    here = spanport(*command, "here/", "--jobs", 1, cwd=tmp_path)
+    assert there.returncode == here.returncode == 3
+
+    def tree(name):
+        return {str(p.relative_to(tmp_path / name)): p.read_bytes() for p in (tmp_path / name).rglob("*.jsonl")}
+
+    assert len(tree("there")) == 13
+    assert tree("there") == tree("here")
+    assert json.loads((tmp_path / "errors.jsonl").read_text().splitlines()[0])["code"]
+    one = spanport("convert", "in/1/r1.jsonl", "--to", "otlp-json", "--no-carry", "--engine", address, cwd=tmp_path)
+    assert one.stdout.count(b'"spanId"') >= SPANS  # standard output is here, not on the worker
+
+
+def test_an_item_that_kills_its_workers_is_given_up(address):
+    engine = open_engine(address)
+    try:
+        kill = "__import__('os').kill(__import__('os').getpid(), 9)"
+        found = [done for _, done in in_order(engine, run_text, ["1", kill, "3"])]
+    finally:
+        engine.close()
+    assert [d.result for d in found if d.error is None] == [1, 3]
+    assert isinstance(found[1].error, WorkerDied)
+
+
+def test_another_release_on_a_worker_is_told():
+    from spanport.exporters.dask import _checked
+
+    with pytest.raises(SpanportError, match="a worker has spanport"):
+        _checked("0.0.0", run_text, "1")
+
+
+# ------------------------------------------------------------------------------------------------------------------ S3
+def test_inputs_and_outputs_on_s3(bucket, address, tmp_path, here):
+    for i in range(4):
+        bucket.pipe_file(f"runs/in/{i % 2}/r{i}.jsonl", BENCH.read_bytes())
+    (tmp_path / "r.jsonl").write_bytes(BENCH.read_bytes())
+    here("convert", tmp_path / "r.jsonl", "--to", "otlp-json", "-o", tmp_path / "here.jsonl")
+    want = (tmp_path / "here.jsonl").read_bytes()
+    for engine, out in (("local", "a"), (address, "b")):
+        status, err = here("convert", "s3://runs/in/", "--to", "otlp-json", "--engine", engine, "-o", f"s3://runs/{out}/")
+        assert status == 0, err
+        found = sorted(bucket.find(f"runs/{out}"))
+        assert found == [f"runs/{out}/{i % 2}/r{i}.otlp.jsonl" for i in (0, 2, 1, 3)]
+        assert all(bucket.cat_file(name) == want for name in found)
+
+
+def test_what_s3_says_is_one_line(bucket, here):
+    status, err = here("convert", "s3://runs/absent.jsonl", "--to", "otlp-json")
+    assert (status, len(err.splitlines())) == (1, 1), err
+    status, err = here("convert", BENCH, "--to", "otlp-json", "-o", "s3://no-such-bucket/out.jsonl")
+    assert status == 1
+    assert "s3://no-such-bucket/out.jsonl can't be written" in err
