@@ -77,33 +77,14 @@ _SCHEMES: Final = re.compile(rb"(?i)(?:bearer|basic)(?:[ \x80-\xff]|\\[nrtf]|\\u
 _URLS: Final = re.compile(rb":\\?/\\?/[^/@\s\"]{4,4000}@").search
 _ESCAPED: Final = re.compile(rb"\\u00[2-7]").search
 """A letter, digit or sign that is written as an escape: then the text has to be decoded."""
-# Keys of the known providers are runs of at least 15 of these characters; most runs are ids, which the first look at them tells.
-_RUN: Final = 15
-_RUNS: Final = bytes(97 if chr(c) in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-" else 32 for c in range(256))
-_LONG: Final = re.compile(b"a" * (_RUN - 1) + b"a+").finditer
-_ID: Final = b"0123456789abcdef-"
-# All but four of the prefixes end with a hyphen or an underscore: searched for from one of these to the next.
-_PREFIXES: Final = re.compile(
-    rb"[-_](?:(?<=sk-)[\w-]{16}|(?<=[prs]k_)(?:live|test)_|(?<=pk-)lf-|(?<=gh[pousr]_)|(?<=github_)pat_|(?<=glpat-)|(?<=xox[a-z]-)|(?<=hf_)|"
-    rb"(?<=npm_)|(?<=gsk_)|(?<=r8_)|(?<=pypi-)|(?<=xai-))"
+# Keys of the known providers. Where an escape such as \n stands before one, its letter is no part of a word.
+_HYPHENED: Final = re.compile(
+    rb"-(?:(?<=sk-)(?:(?<!\wsk-)|(?<=\\[nrtbf]sk-)|(?<=\\u[0-9A-Fa-f]{4}sk-))[\w-]{16}|(?<=pk-)lf-|(?<=xox[a-z]-)|(?<=glpat-)|(?<=pypi-)|(?<=xai-))"
 ).search
-_OTHERS: Final = re.compile(rb"A(?:KIA|SIA|Iza)").search
-
-
-@lru_cache(maxsize=4096)
-def _is_key(run: bytes) -> bool:
-    """Whether a run looks like a key. Names recur, so that what was said of them is kept."""
-    return _PREFIXES(run) is not None or (b"A" in run and _OTHERS(run) is not None) or b"eyJ" in run or b"ya29." in run
-
-
-def _has_key(data: bytes) -> bool:
-    """Whether a run of characters in ``data`` looks like a key."""
-    for run in _LONG(data.translate(_RUNS)):  # written out, the pattern is searched for as a text, in one pass
-        at, end = run.span()
-        text = data[at:end]
-        if text.strip(_ID) and (_is_key(text) if end - at < 100 else _is_key.__wrapped__(text)):
-            return True
-    return False
+_UNDERSCORED: Final = re.compile(
+    rb"_(?:(?<=[prs]k_)(?:live|test)_|(?<=gh[pousr]_)\w{30}|(?<=github_)pat_|(?<=(?:hf|r8)_)\w{30}|(?<=(?:npm|gsk)_)\w{36})"
+).search
+_OF_CLOUDS: Final = re.compile(rb"A(?:[KS]IA[0-9A-Z]{16}|Iza[\w-]{35})").search
 
 
 def _quick_look(data: bytes) -> bool:
@@ -121,7 +102,9 @@ def _quick_look(data: bytes) -> bool:
             return True
     if (b"bearer" in folded or b"basic" in folded) and _SCHEMES(data):
         return True
-    return _has_key(data)
+    if _HYPHENED(data) or _UNDERSCORED(data) or _OF_CLOUDS(data):
+        return True
+    return b"eyJ" in data or b"ya29." in data
 
 
 @lru_cache(maxsize=4096)
