@@ -14,7 +14,7 @@ from hashlib import blake2b
 def _digest(size: int, parts: tuple[str, ...]) -> str:
     data = "\0".join(parts).encode("utf-8", "surrogatepass")
     found = blake2b(data, digest_size=size).hexdigest()
-    while not int(found, 16):  # an all-zero id is invalid in OTLP
+    while found.count("0") == 2 * size:  # an all-zero id is invalid in OTLP
         data += b"\0"
         found = blake2b(data, digest_size=size).hexdigest()
     return found

@@ -7,15 +7,17 @@ Rules: message shapes A to D, told apart by content, since every file says versi
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from .. import clock, jsonio
 from ..errors import Report
 from ..model import ABSENT
+from . import shapes
 
 ITEMS: Final = ("messages", "tool_calls", "tool_results")
 PLACEHOLDER: Final = "custom-agent"
@@ -27,12 +29,12 @@ UNKNOWN_CALL: Final = "Unknown tool call requested by model:"
 
 
 class Nested(Struct, gc=False):
-    """A call inside an assistant message: its id, the wire name (``server__tool``), the digest of its arguments, and
+    """A call inside an assistant message: its id, the wire name (``server__tool``), its arguments as they stand, and
     whether it is spelled flat (shape A)."""
 
     id: str | None
     wire: str
-    digest: bytes
+    arguments: Raw
     flat: bool = False
 
 
@@ -49,11 +51,14 @@ class Note(Struct, gc=False):
 
 
 class Entry(Struct, gc=False):
-    """One element of ``tool_calls``. ``digest`` is None when the parameters are not recorded (ATIF)."""
+    """One element of ``tool_calls``. ``common``: it has these members and no others, spelled as today. ``compared`` is false when the
+    parameters are not recorded (ATIF); then ``text`` is the digest of the result's text."""
 
     server: str | None
     name: str
-    digest: bytes | None
+    parameters: Raw
+    common: bool = False
+    compared: bool = True
     text: bytes | None = None
 
 
@@ -95,34 +100,59 @@ def digest(data: bytes | str) -> bytes:
     return blake2b(data.encode("utf-8", "replace") if isinstance(data, str) else data, digest_size=12).digest()
 
 
-_EMPTY: Final = digest(b"{}")
+_EMPTY: Final = b"{}"
 
 
-def digest_value(raw: Raw) -> bytes:
-    """Digest of a JSON object by value (key order and white space apart); anything else counts as the empty object, as in SimLab."""
+def by_value(raw: Raw) -> bytes:
+    """A JSON object as text that is the same for equal values (key order and white space apart); anything else counts as the empty object, as in SimLab."""
     if bytes(memoryview(raw)[:1]) != b"{":
         return _EMPTY
     try:
-        return digest(msgspec.json.encode(msgspec.json.decode(raw), order="deterministic"))
+        return msgspec.json.encode(msgspec.json.decode(raw), order="deterministic")
     except (msgspec.DecodeError, RecursionError, OverflowError):
-        return digest(bytes(raw))
+        return bytes(raw)
 
 
-def digest_text(text: str) -> bytes:
-    """The same for JSON inside a string. Text that is no JSON counts as the empty object."""
+def arguments_by_value(raw: Raw) -> bytes:
+    """The same for the arguments of a nested call, which may be JSON inside a string. Text that is no JSON counts as the empty object."""
+    text = jsonio.text(raw)
+    if text is None:
+        return by_value(raw)
     data = text.encode("utf-8", "replace")
     if data.lstrip()[:1] != b"{":
         return _EMPTY
     try:
         value = msgspec.json.decode(data)
     except RecursionError:
-        return digest(data)
+        return data
     except msgspec.DecodeError:
         try:
             value = msgspec.json.decode(jsonio.repair(data)[0])
         except (msgspec.DecodeError, RecursionError):
             return _EMPTY
-    return digest(msgspec.json.encode(value, order="deterministic")) if isinstance(value, dict) else _EMPTY
+    return msgspec.json.encode(value, order="deterministic") if isinstance(value, dict) else _EMPTY
+
+
+def same(given: Raw, recorded: Raw) -> bool:
+    """Whether two values are the same object (what is no object counts as {})."""
+    one, other = bytes(given), bytes(recorded)
+    if one[:1] == other[:1] == b"{":
+        if one == other:
+            return True
+        try:  # the same but for white space: no need to decode
+            if msgspec.json.format(one, indent=-1) == msgspec.json.format(other, indent=-1):
+                return True
+        except (msgspec.DecodeError, RecursionError):
+            pass
+    return by_value(given) == by_value(recorded)
+
+
+def alike(arguments: Raw, parameters: Raw) -> bool:
+    """Whether the arguments of a nested call are the recorded parameters."""
+    text = jsonio.text(arguments)
+    if text is not None and text[:1] == "{" and text.isascii() and same(Raw(text.encode()), parameters):
+        return True
+    return arguments_by_value(arguments) == by_value(parameters)
 
 
 def items(raw: Raw, name: str, report: Report) -> list[Raw]:
@@ -150,6 +180,23 @@ def time_of(text: str | None) -> int | None:
         return clock.from_iso(text)
     except (ValueError, OverflowError):
         return None
+
+
+@lru_cache(maxsize=4096)
+def _second(text: str) -> int | None:
+    """The time of ``YYYY-MM-DDTHH:MM:SS`` in UTC; None for anything that would not be printed so again."""
+    found = time_of(text)
+    return found if found is not None and clock.to_iso(found)[:19] == text else None
+
+
+def stamp(text: str) -> tuple[int | None, bool]:
+    """The time that a stamp states, and whether `iso` prints it as it stands."""
+    if len(text) == 32 and text[19] == "." and text[26:] == "+00:00":
+        micro = text[20:26]
+        if micro.isdecimal() and micro.isascii() and (second := _second(text[:19])) is not None:
+            return second + int(micro) * 1000, micro != "000000"
+    time = time_of(text)
+    return time, time is not None and iso(time) == text
 
 
 def iso(ns: int) -> str:
@@ -201,9 +248,7 @@ def calls_of(content: dict[str, Raw], fields: dict[str, Raw]) -> list[Raw]:
 
 def _nested(raw: Raw) -> Nested:
     number, wire, arguments, _ = nested_fields(raw)
-    inner = jsonio.text(arguments)
-    flat = "function" not in jsonio.fields(raw)
-    return Nested(number, wire, digest_text(inner) if inner is not None else digest_value(arguments), flat)
+    return Nested(number, wire, arguments, "function" not in jsonio.fields(raw))
 
 
 def flag(raw: Raw) -> bool | None:
@@ -227,6 +272,41 @@ def note_of(content: Raw, fields: dict[str, Raw], told: bool) -> Note:
 
 def head(raw: Raw, told: bool = False) -> Head:
     """The index entry of one message; ``told``: with the digests of answers."""
+    message = shapes.message(raw)
+    if message is None:
+        return _odd_head(raw, told)
+    role, time = message.role, stamp(message.timestamp)[0] if message.timestamp else None
+    content = message.content
+    if isinstance(content, shapes.Told):
+        server = None if content.tool_server is UNSET else content.tool_server
+        if server is None and content.is_error:  # its text tells whether the tool was unknown
+            return _odd_head(raw, told)
+        summary = jsonio.text(content.summary) if told else None
+        unknown = server == "unknown"
+        return Head(
+            role,
+            time,
+            note=Note(
+                content.tool_call_id,
+                server,
+                content.tool_name or None,
+                content.is_error,
+                False,
+                unknown,
+                digest(summary) if summary else None,
+            ),
+        )
+    if isinstance(content, shapes.Asked):
+        if not content.tool_calls:
+            return _odd_head(raw, told)
+        calls = [Nested(c.id, c.function.name, c.function.arguments) for c in content.tool_calls]
+        return Head(
+            role, time, calls, recorded=len(calls) == 1 and not content.content and _RECORDER_ID.match(calls[0].id or "") is not None
+        )
+    return Head(role, time)
+
+
+def _odd_head(raw: Raw, told: bool) -> Head:
     fields = jsonio.fields(raw)
     role = jsonio.text(fields.get("role", ABSENT)) or ""
     content = fields.get("content", ABSENT)
@@ -269,8 +349,10 @@ def result_fields(raw: Raw) -> tuple[Raw, bool | None, dict[str, Raw]]:
 
 def entry(raw: Raw) -> Entry:
     """The index entry of an element of ``tool_calls``."""
+    if (found := shapes.call(raw)) is not None:
+        return Entry(found.tool_server, found.tool_name, found.parameters, True)
     server, name, parameters, _ = entry_fields(raw)
-    return Entry(server, name, digest_value(parameters) if parameters else _EMPTY)
+    return Entry(server, name, parameters)
 
 
 def metadata(doc: Document) -> dict[str, Any]:

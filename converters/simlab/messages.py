@@ -11,11 +11,12 @@ import json
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from .. import jsonio
 from ..model import ABSENT, BlobPart, GenericPart, Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolCallResponsePart, UriPart, raw
-from .document import calls_of, iso, nested_fields, time_of
+from . import shapes
+from .document import calls_of, flag, iso, nested_fields, stamp, time_of
 
 NULL: Final = Raw(b"null")
 
@@ -42,8 +43,22 @@ def default_text(value: Any) -> str:
     return json.dumps(value)
 
 
+def _no_float(text: str) -> float:
+    raise ValueError(text)
+
+
+_no_floats = msgspec.json.Decoder(float_hook=_no_float)
+
+
 def is_default(text: str) -> bool:
     """Whether ``text`` comes back when it is decoded and encoded again."""
+    if text.isascii() and "\\" not in text and "\x7f" not in text:  # nothing that Python escapes in its own way
+        data = text.encode()
+        try:
+            if msgspec.json.format(msgspec.json.encode(_no_floats.decode(data)), indent=0) == data:
+                return True
+        except (msgspec.DecodeError, RecursionError):
+            pass
     try:
         return json.dumps(json.loads(text)) == text
     except (ValueError, RecursionError):
@@ -134,7 +149,7 @@ def _tool(content: Raw, fields: dict[str, Raw], source: dict[str, Raw], answer: 
     else:
         inside.pop("tool_call_id")
         for name, known in (("tool_server", answer.server), ("tool_name", answer.name), ("is_error", answer.is_error)):
-            if name in inside and known is not None and bytes(inside[name]) == msgspec.json.encode(known):
+            if name in inside and known is not None and (flag(inside[name]) is known or jsonio.text(inside[name]) == known):
                 inside.pop(name)
             elif name not in inside and known is not None:
                 inside[name] = ABSENT  # the call states what the message does not
@@ -142,8 +157,49 @@ def _tool(content: Raw, fields: dict[str, Raw], source: dict[str, Raw], answer: 
     return [ToolCallResponsePart(summary or NULL, number)]
 
 
+def _common(message: shapes.Common, answer: Answer | None) -> Message | None:
+    """A message in the common spelling; None when it is not so common after all, or a tool message says something else than its call."""
+    source: dict[str, Raw] = {}
+    time = None
+    if (written := message.timestamp) is not None:
+        time, plain = stamp(written)
+        if not plain:
+            if not (written.isascii() and written.isprintable()):
+                return None  # kept as it is spelled
+            source["timestamp"] = raw(written)
+    content = message.content
+    parts: list[Part]
+    if isinstance(content, str):
+        parts = [TextPart(content)] if content else []
+    elif isinstance(content, shapes.Told):
+        if content.summary and bytes(memoryview(content.summary)[:1]) != b'"':
+            return None
+        known = answer or Answer()
+        if content.tool_name != known.name or content.is_error is not known.is_error:
+            return None
+        if (None if content.tool_server is UNSET else content.tool_server) != known.server:
+            return None
+        parts = [ToolCallResponsePart(content.summary or NULL, content.tool_call_id)]
+    else:
+        if not content.tool_calls:
+            return None
+        parts = [TextPart(content.content)] if content.content else []
+        texts: list[str | None] = []
+        for call in content.tool_calls:
+            if (text := jsonio.text(call.function.arguments)) is None:
+                return None
+            arguments = jsonio.inner(text)
+            parts.append(ToolCallPart(call.function.name, call.id, arguments))
+            texts.append(None if is_default(text) or not _is_json(text) else text)
+        if any(t is not None for t in texts):
+            source["arguments"] = raw(texts)
+    return Message(role=message.role, parts=parts, time=time, source=source)
+
+
 def read(message: Raw, answer: Answer | None = None) -> Message:
     """One message. ``answer``: what the call says that this tool message answers."""
+    if (known := shapes.message(message)) is not None and (found := _common(known, answer)) is not None:
+        return found
     fields = jsonio.fields(message)
     role = jsonio.text(fields.pop("role", ABSENT))
     content = fields.pop("content", ABSENT)

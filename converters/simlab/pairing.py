@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from .document import Entry, Head, Nested, Note
+from .document import Entry, Head, Nested, Note, alike, arguments_by_value, by_value, digest
 
 
 class Call(Struct):
@@ -26,6 +26,8 @@ class Call(Struct):
     note: Note | None = None
     answer: int | None = None
     result: int | None = None
+    outer: bool | None = None
+    """The outer error flag of the result, once that was read."""
 
 
 def bare(wire: str) -> str:
@@ -42,16 +44,22 @@ class _Open:
     """Calls without an answer so far, by id and in order."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str, deque[Call]] = {}
+        self._by_id: dict[str, Call | deque[Call]] = {}  # a queue only where an id repeats
         self._order: deque[Call] = deque()
 
     def add(self, call: Call) -> None:
         assert call.nested is not None
         self._order.append(call)
-        if call.nested.id is not None:
-            self._by_id.setdefault(call.nested.id, deque()).append(call)
+        if (number := call.nested.id) is not None:
+            known = self._by_id.setdefault(number, call)
+            if isinstance(known, deque):
+                known.append(call)
+            elif known is not call:
+                self._by_id[number] = deque((known, call))
 
-    def _first(self, queue: deque[Call] | None) -> Call | None:
+    def _first(self, queue: Call | deque[Call] | None) -> Call | None:
+        if isinstance(queue, Call):
+            return queue if queue.answer is None else None
         while queue:
             if queue[0].answer is None:
                 return queue[0]
@@ -72,20 +80,32 @@ class _Entries:
         self.entries = entries
         self.used = bytearray(len(entries))
         self._named: dict[str, deque[int]] = {}
-        self._same: dict[tuple[str, bytes], deque[int]] = {}
         self._told: dict[tuple[str, bytes | None], deque[int]] = {}
+        self._same: dict[tuple[str, bytes], deque[int]] | None = None
         for i, e in enumerate(entries):
-            names = {e.name, f"{e.server}__{e.name}"} if e.server else {e.name}
-            for name in names:
-                self._named.setdefault(name, deque()).append(i)
-                if e.digest is not None:
-                    self._same.setdefault((name, e.digest), deque()).append(i)
-                else:
+            for name in (e.name, f"{e.server}__{e.name}") if e.server else (e.name,):
+                if (queue := self._named.get(name)) is None:
+                    queue = self._named[name] = deque()
+                queue.append(i)
+                if not e.compared:
                     self._told.setdefault((name, e.text), deque()).append(i)
+
+    def _equal(self, name: str, nested: Nested) -> deque[int] | None:
+        """The elements with this name and these parameters, by digests: only made when the first with the name is another one."""
+        if self._same is None:
+            self._same = {}
+            for i, e in enumerate(self.entries):
+                if e.compared:
+                    value = digest(by_value(e.parameters))
+                    for known in (e.name, f"{e.server}__{e.name}") if e.server else (e.name,):
+                        self._same.setdefault((known, value), deque()).append(i)
+        return self._same.get((name, digest(arguments_by_value(nested.arguments))))
 
     def _scan(self, queue: deque[int] | None, call: Call) -> int | None:
         while queue and self.used[queue[0]]:
             queue.popleft()
+        if queue and self._fits(self.entries[queue[0]], call):
+            return queue[0]
         return next((i for i in queue or () if not self.used[i] and self._fits(self.entries[i], call)), None)
 
     def _fits(self, entry: Entry, call: Call) -> bool:
@@ -100,19 +120,25 @@ class _Entries:
         """The first with the same name and the same parameters, else the first with the same name."""
         stated = [call.nested.wire if call.nested else "", (call.note.name if call.note else None) or ""]
         names = [n for n in dict.fromkeys([*stated, *map(bare, stated)]) if n]
-        told = call.note.text if call.note is not None else None
-        for name in names:  # parameters that a trajectory does not hold: the text of the result decides
-            if (found := self._scan(self._told.get((name, told)), call)) is not None:
-                self.used[found] = True
-                return found
+        if self._told:
+            told = call.note.text if call.note is not None else None
+            for name in names:  # parameters that a trajectory does not hold: the text of the result decides
+                if (found := self._scan(self._told.get((name, told)), call)) is not None:
+                    self.used[found] = True
+                    return found
         if call.nested is not None:
             for name in names:
-                if (found := self._scan(self._same.get((name, call.nested.digest)), call)) is not None:
+                found = self._scan(self._named.get(name), call)
+                if found is None:  # then none of those with equal parameters fits
+                    continue
+                if not (self.entries[found].compared and alike(call.nested.arguments, self.entries[found].parameters)):
+                    found = self._scan(self._equal(name, call.nested), call)
+                if found is not None:
                     self.used[found] = True
                     return found
         for name in names:
             found = self._scan(self._named.get(name), call)
-            if found is not None and self.entries[found].digest is not None:
+            if found is not None and self.entries[found].compared:
                 self.used[found] = True
                 return found
         return None

@@ -32,8 +32,8 @@ from ..model import (
     Value,
     raw,
 )
-from . import messages, observation
-from .document import Document, digest, digest_value, entry, entry_fields, head, iso, metadata, result_fields
+from . import messages, observation, shapes
+from .document import Document, digest, entry, entry_fields, head, iso, metadata, result_fields, same
 from .facts import Facts, final_of, number_of
 from .pairing import Call, bare, pair, server_of
 from .reward import Judgement
@@ -80,11 +80,11 @@ class _Builder:
         meta = metadata(doc)
         self.heads = [head(m, doc.atif) for m in doc.messages]
         self.shape = shape_of(self.heads)
-        entries = [entry(c) for c in doc.calls]
+        self.entries = entries = [entry(c) for c in doc.calls]
         if doc.atif:
             for e, r in zip(entries, doc.results, strict=False):
                 words = observation.text(result_fields(r)[0])
-                e.digest, e.text = None, digest(words) if words else None
+                e.compared, e.text = False, digest(words) if words else None
         self.calls = pair(self.heads, entries)
         self.times = times_of(self.heads, known, place.until)
         alone = len(self.heads) == 1 and self.heads[0].role == "assistant" and not self.heads[0].calls
@@ -100,6 +100,7 @@ class _Builder:
             if c.message is not None and c.answer is not None:
                 self.last_answer[c.message] = max(c.answer, self.last_answer.get(c.message, 0))
         self._asked: dict[int, list[Raw]] = {}
+        self._request = -1, ""
         self.last_turn = set(self.turns[-1].messages) if self.turns else set()
 
     def _id(self, *path: str) -> str:
@@ -109,7 +110,10 @@ class _Builder:
         return jsonio.text(jsonio.fields(self.doc.messages[index]).get("content", ABSENT))
 
     def request_id(self, turn: int) -> str:
-        return self._id("request", str(self.turns[turn].messages[0]))
+        first = self.turns[turn].messages[0]
+        if self._request[0] != first:  # its calls ask next
+            self._request = first, self._id("request", str(first))
+        return self._request[1]
 
     # -- messages
     def message(self, index: int) -> Message:
@@ -120,7 +124,10 @@ class _Builder:
         """What the span of ``call`` will say, so that the message need not."""
         server, name, _ = self.identity(call)
         wire = call.nested.wire if call.nested is not None else None
-        outer = self.recorded(call)[1] if self.has_result(call) else call.note and call.note.is_error
+        if not self.has_result(call):
+            outer = call.note and call.note.is_error
+        else:
+            outer = call.outer if call.outer is not None else self.recorded(call)[1]
         return messages.answer(
             self.shape, call.note.id if call.note else None, server, name, wire, bool(call.note and call.note.unknown), bool(outer)
         )
@@ -132,12 +139,17 @@ class _Builder:
     def recorded(self, call: Call) -> tuple[Raw, bool | None, dict[str, Raw]]:
         """Observation, outer flag and other members of the result of ``call``; it must have one."""
         assert call.result is not None
-        return result_fields(self.doc.results[call.result])
+        item = self.doc.results[call.result]
+        if (found := shapes.result(item)) is not None:
+            call.outer = found.is_error
+            return found.observation, found.is_error, {}
+        return result_fields(item)
 
     def identity(self, call: Call) -> tuple[str | None, str, Raw]:
         """(server, bare name, parameters) of a call; a name in ``tool_calls`` comes first."""
         if call.result is not None:
-            server, name, parameters, _ = entry_fields(self.doc.calls[call.result])
+            entry = self.entries[call.result]
+            server, name, parameters = entry.server, entry.name, entry.parameters
             if name:
                 if server != "unknown":
                     return server or None, bare(name) if server and name.startswith(f"{server}__") else name, parameters
@@ -215,8 +227,9 @@ class _Builder:
             if call.result is not None and (written := self.doc.verbatim.get(call.result)) is not None:
                 result, attributes["spanport.tool.result.literals"] = raw(written), True
         if call.result is not None:
-            source.update({f"tool_calls.{k}": v for k, v in entry_fields(self.doc.calls[call.result])[3].items()})
-            if nested_arguments and parameters and call.nested is not None and not same_arguments(nested_arguments, parameters):
+            if not self.entries[call.result].common:
+                source.update({f"tool_calls.{k}": v for k, v in entry_fields(self.doc.calls[call.result])[3].items()})
+            if nested_arguments and parameters and call.nested is not None and not same(nested_arguments, parameters):
                 source["parameters"] = parameters
             if judged.outcome not in ("ok", "error"):
                 attributes["spanport.simlab.recorded"] = "calls"
@@ -277,7 +290,7 @@ class _Builder:
         return Judged("rejected" if kind == "unknown_tool" else "error", Error(type=kind, message=message), levels)
 
     def recorded_server(self, call: Call) -> str | None:
-        return entry_fields(self.doc.calls[call.result])[0] if call.result is not None else None
+        return self.entries[call.result].server if call.result is not None else None
 
     def nested_arguments(self, call: Call) -> Raw:
         """The arguments as the model gave them."""
@@ -496,11 +509,6 @@ TYPED: Final = frozenset(
 """Members with a typed home; what of them is odd goes to ``source`` again. ``metadata`` stays there whole."""
 VERSION: Final = b'"0.1"'
 """What SimLab always writes as ``version``; anything else is kept."""
-
-
-def same_arguments(given: Raw, recorded: Raw) -> bool:
-    """Whether the parameters that were recorded are those that the model gave (no object counts as {})."""
-    return digest_value(given) == digest_value(recorded)
 
 
 def rollout(doc: Document, known: Facts, place: Place, report: Report) -> Iterator[AnySpan]:
