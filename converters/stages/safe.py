@@ -24,6 +24,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 _MAX_TIME: Final = (1 << 63) - 1
 _PLAIN = (bool, type(None))
 _HEX: Final = "0123456789abcdefABCDEF"
+_ZERO: Final = "0" * 32
 _names: set[str] = set()
 """Keys that are in ASCII and not empty: few, so they are kept, up to a bound."""
 EMPTY_KEY: Final = "spanport.empty_key"
@@ -54,6 +55,20 @@ def safe(span: FlatSpan, changed: Counter[str]) -> FlatSpan:
             if not 0 <= getattr(span, name) <= _MAX_TIME:
                 changed["time"] += 1
                 more[name] = 0 if getattr(span, name) < 0 else _MAX_TIME
+    trace, own, parent = span.trace_id, span.span_id, span.parent_id
+    if (
+        not (len(trace) == 32 and len(own) == 16 and (parent is None or len(parent) == 16))
+        or (trace + own + parent if parent is not None else trace + own).strip(_HEX)
+        or trace == _ZERO
+        or own == _ZERO[:16]
+        or parent == _ZERO[:16]
+    ):
+        _ids(span, changed, more)
+    return replace(span, **more) if more else span
+
+
+def _ids(span: FlatSpan, changed: Counter[str], more: dict[str, Any]) -> None:
+    """Other ids for those that are none."""
     if not _is_id(span.trace_id, 32):
         changed["id"] += 1
         more["trace_id"] = ids.trace_id("id", span.trace_id)
@@ -63,7 +78,6 @@ def safe(span: FlatSpan, changed: Counter[str]) -> FlatSpan:
     if span.parent_id is not None and not _is_id(span.parent_id, 16):
         changed["id"] += 1
         more["parent_id"] = None
-    return replace(span, **more) if more else span
 
 
 def _is_id(text: str, length: int) -> bool:
