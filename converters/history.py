@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from .model import History, Message, ModelRequest
+from .model import History, Message, ModelRequest, ReasoningPart, TextPart, ToolCallResponsePart
 
 _encoder = msgspec.json.Encoder()
 
@@ -21,7 +21,18 @@ def plain(message: Message) -> Message:
     """The message as the GenAI schemas have it: without ``time`` and ``source``."""
     if message.time is None and not message.source:
         return message
-    return msgspec.structs.replace(message, time=None, source={})
+    return Message(role=message.role, parts=message.parts, name=message.name, finish_reason=message.finish_reason)
+
+
+def _needs_minifying(message: Message) -> bool:
+    """Whether JSON that is only carried may hold white space between its tokens: then it is in an object or array."""
+    for part in message.parts:
+        kind = part.__class__
+        if kind is TextPart or kind is ReasoningPart:
+            continue
+        if kind is not ToolCallResponsePart or bytes(memoryview(part.response)[:1]) != b'"':  # type: ignore[union-attr]
+            return True
+    return False
 
 
 class Chain:
@@ -35,7 +46,8 @@ class Chain:
     def add(self, messages: Iterable[Message]) -> None:
         """Messages that are now part of the conversation."""
         for message in messages:
-            self._hash.update(msgspec.json.format(_encoder.encode(plain(message)), indent=-1))
+            data = _encoder.encode(plain(message))
+            self._hash.update(msgspec.json.format(data, indent=-1) if _needs_minifying(message) else data)
             self._hash.update(b"\n")
             self.count += 1
 

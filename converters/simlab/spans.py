@@ -72,6 +72,9 @@ class Judged(Struct):
     attributes: dict[str, Value]
 
 
+GOOD: Final = Judged("ok", None, {})
+
+
 class _Builder:
     """Spans of one rollout, one by one; holds the index, never the contents."""
 
@@ -215,7 +218,8 @@ class _Builder:
             if self.has_result(call):
                 assert call.result is not None
                 result, outer, rest = self.recorded(call)
-                source.update({f"tool_results.{k}": v for k, v in rest.items()})
+                if rest:
+                    source.update({f"tool_results.{k}": v for k, v in rest.items()})
                 if outer is None:
                     source["tool_results.is_error"] = jsonio.fields(self.doc.results[call.result]).get("is_error", ABSENT) or Raw(
                         b'"absent"'
@@ -223,7 +227,8 @@ class _Builder:
             judged = self.judge(call, result, outer)
             if call.result is None and self.summary(call) is not None:
                 result = self.summary_raw(call)
-            attributes.update(judged.attributes)
+            if judged is not GOOD:
+                attributes.update(judged.attributes)
             if call.result is not None and (written := self.doc.verbatim.get(call.result)) is not None:
                 result, attributes["spanport.tool.result.literals"] = raw(written), True
         if call.result is not None:
@@ -271,7 +276,7 @@ class _Builder:
         failed = bool(outer) or bool(found.inner) or (missing and bool(told))
         unknown = bool(call.note and call.note.unknown) or (failed and self.recorded_server(call) == "unknown")
         if not failed and not unknown:
-            return Judged("ok", None, {})
+            return GOOD
         summary = self.summary(call) if call.answer is not None else None
         message = None if missing else observation.explanation(result)
         message = message if message is not None else summary
