@@ -44,6 +44,9 @@ class ReadOptions:
     stop: Callable[[], bool] | None = None
     media: bool = False
     trace_per: Literal["run", "task", "attempt"] = "run"
+    share: tuple[int, int] | None = None
+    """(k, n): only share k of n, counted from 0, of an input that the format's ``shares`` divides. All shares together give each span once, with the ids that the
+    whole has; what belongs to all of them (the run, what the stream has to tell) comes with the last one, a header with each that needs it."""
     artifact_store: str | None = None
     """A folder for payloads of artifacts of more than `stages.payloads.LARGE` bytes; spans then hold size, SHA-256 and reference."""
 
@@ -91,7 +94,8 @@ class Format:
     """One format. ``detect`` gets a Probe and says how sure it is; ``reader`` and ``writer`` are ``module:function`` names, None when it can't.
     ``schema`` names the Struct that its JSON Schema is made from. ``suffix`` is what `convert -o FOLDER` names files with.
     ``lines``: JSON Lines, also when there is only one. ``open_field``: the object of the record (of the first line) that takes what is not the format's own, "" for
-    the record itself; a carry is put there (`converters.carry`), and taken away again before the reader sees it."""
+    the record itself; a carry is put there (`converters.carry`), and taken away again before the reader sees it. ``shares``: ``module:function`` that says in how
+    many shares an input can be read, each in a process of its own (`divide`)."""
 
     name: str
     title: str
@@ -105,6 +109,15 @@ class Format:
     folder: bool = False
     lines: bool = False
     open_field: str | None = None
+    shares: str | None = None
+
+    def divide(self, source: Source, most: int, least: int) -> int:
+        """In how many shares ``source`` is worth to be read (`ReadOptions.share`): 1 when it can't be divided. ``most``: processes that wait for work; ``least``:
+        things of its own (tasks, sessions) below which it is not worth it. More than ``most`` where that bounds memory."""
+        if self.shares is None:
+            return 1
+        found: int = load(self.shares)(source, most, least)
+        return found
 
     def read(self, source: Source, report: Report, options: ReadOptions | None = None) -> Iterator[Item]:
         """Items of ``source``, their artifacts found; ReadError when it is not of this format at all."""

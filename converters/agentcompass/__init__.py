@@ -79,6 +79,7 @@ FORMATS = (
         recognised="a directory with run_info.json, progress.jsonl or details/, or a tree of these",
         detect=_detect,
         reader=f"{__name__}.rundir:read",
+        shares=f"{__name__}.layout:shares",
         folder=True,
     ),
     Format(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from msgspec import Raw
 
@@ -67,6 +68,28 @@ def run_directories(root: Path, depth: int = 0) -> Iterator[Path]:
     elif depth < MAX_DEPTH:
         for below in subfolders(root):
             yield from run_directories(below, depth + 1)
+
+
+def shares(source: Source, most: int, least: int) -> int:
+    """See `Format.divide`: by tasks, for one run whose stream says that it is over: then its last span depends on no other."""
+    root = source.path
+    if root is None or not source.is_dir or not is_run(root):
+        return 1
+    try:
+        with (root / "progress.jsonl").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - (1 << 16)))
+            if b'"run_finished"' not in file.read():
+                return 1
+    except OSError:
+        return 1
+    details = root / "details"
+    tasks = sum(len(subfolders(p)) if p.name in STATES else 1 for p in subfolders(details)) + len(names(details))
+    return 1 if tasks < least else min(most, tasks)
+
+
+def in_share(task: str, share: tuple[int, int] | None) -> bool:
+    """Whether a task belongs to this share."""
+    return share is None or crc32(task.encode("utf-8", "surrogatepass")) % share[1] == share[0]
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from ..registry import ReadOptions
 from ..source import Line, Source
 from . import attempt as attempts
 from .events import ERROR_TYPES, Progress, agent_of, attempt_id, header_of, run_id, run_key, task_id
-from .layout import AttemptFiles, Details, TaskFiles, is_details, is_run, load, run_directories, within
+from .layout import AttemptFiles, Details, TaskFiles, in_share, is_details, is_run, load, run_directories, within
 from .result import scalars
 from .schema import Zone, decode_line, decode_object, flag, integer, items, line_of, number
 
@@ -132,11 +132,16 @@ class Tree:
 class Joiner:
     """Joins the items of one run's stream with its directory. `take` gives what is complete; `rest` what only the disk knows."""
 
-    def __init__(self, root: Path, report: Report, tree: Tree | None = None, live: bool = False) -> None:
-        self.root, self.report, self.live = root, report, live
-        self.top = Top() if live else top_of(root, report)
+    def __init__(
+        self, root: Path, report: Report, tree: Tree | None = None, live: bool = False, share: tuple[int, int] | None = None
+    ) -> None:
+        self.root, self.report, self.live, self.share = root, report, live, share
+        self.whole = share is None or share[0] == share[1] - 1
+        """Whether what belongs to all tasks is this share's to give and to tell."""
+        aloud = report if self.whole else Report()
+        self.top = Top() if live else top_of(root, aloud)
         self.zone = zone_of(self.top)
-        self.details = Details(root, Report() if live else report)
+        self.details = Details(root, Report() if live else aloud)
         if not live:
             self.details.scan()
         self.tree = tree
@@ -179,13 +184,24 @@ class Joiner:
         elif isinstance(item, Phase):
             self.held.setdefault(item.parent_id or "", []).append(item)
         elif isinstance(item, Attempt):
-            yield from self.attempt(item, progress)
+            if in_share(task := item.name.rpartition(" attempt ")[0], self.share):
+                yield from self.attempt(item, progress)
+            else:
+                self._passed(task, item.id)
         elif isinstance(item, Task):
-            yield from self.task(item, progress)
+            if in_share(task := item.native_id or item.name, self.share):
+                yield from self.task(item, progress)
+            else:
+                self._passed(task, item.id)
         elif isinstance(item, Run):
             yield from self.run(item, progress)
-        else:
+        elif self.whole:
             yield item
+
+    def _passed(self, task: str, id: str) -> None:
+        """A task or an attempt of another share."""
+        self.held.pop(id, None)
+        self.seen.setdefault(task, set())
 
     def _context(self, progress: Progress | None) -> attempts.Context:
         assert self.context is not None
@@ -313,7 +329,7 @@ class Joiner:
             self.details.known.clear()
             self.details.scan()
         for task, files in list(self.details.known.items()):
-            if task in self.seen:
+            if task in self.seen or not in_share(task, self.share):
                 continue
             id = task_id(context.trace, task)
             members = files.members(self.report, self.root)
@@ -343,7 +359,10 @@ class Joiner:
         if self.live:  # they were written while the run went on
             self.top = top_of(self.root, self.report)
         yield from self.rest(base.id, base.start, progress)
-        yield self._run(base, progress)
+        if self.whole:
+            yield self._run(base, progress)
+        else:
+            self._zones()
 
     def _run(self, base: Run, progress: Progress | None) -> Run:
         top, info = self.top, self.top.run_info
@@ -391,13 +410,16 @@ class Joiner:
                 changes["links"] = [*base.links, *self.tree.siblings(mine)]
         if progress is not None and progress.latest is not None:
             self._check(progress)
+        self._zones()
+        for name in self.details.leftovers():
+            self.report.note("leftover", f"{name} is a temporary file of a write that did not finish; not read", "info")
+        return msgspec.structs.replace(base, attributes=attributes, source=source, **changes)
+
+    def _zones(self) -> None:
         if self.zone.naive and self.zone.zone is None:
             self.report.note(
                 "no-zone", "times without an offset are read as UTC: no run_info.json says which zone they are in", count=self.zone.naive
             )
-        for name in self.details.leftovers():
-            self.report.note("leftover", f"{name} is a temporary file of a write that did not finish; not read", "info")
-        return msgspec.structs.replace(base, attributes=attributes, source=source, **changes)
 
     def _check(self, progress: Progress) -> None:
         """The counters of progress.json were right even where writes to the stream failed (fixture: glued-lines)."""
@@ -490,13 +512,13 @@ def _without_events(top: Top, fallback: str) -> tuple[TraceHeader, Run]:
     )
 
 
-def read_run(root: Path, report: Report, tree: Tree | None = None) -> Iterator[Item]:
-    """One run directory."""
-    joiner = Joiner(root, report, tree)
+def read_run(root: Path, report: Report, tree: Tree | None = None, share: tuple[int, int] | None = None) -> Iterator[Item]:
+    """One run directory, or a share of it: then the stream is read as a whole, and the results of the share's tasks."""
+    joiner = Joiner(root, report, tree, share=share)
     stream = root / "progress.jsonl"
     progress: Progress | None = None
     if stream.is_file() and not stream.is_symlink():
-        progress = Progress(report, FORMAT)
+        progress = Progress(report if joiner.whole else Report(), FORMAT)
         for line in Source(str(stream), path=stream).lines():
             yield from feed(joiner, progress, line)
         with within(report, "progress.jsonl"):
@@ -541,7 +563,7 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
         tree = Tree(roots)
         for one in roots:
             if one == root:
-                yield from read_run(one, report, tree)
+                yield from read_run(one, report, tree, options.share)
                 continue
             with within(report, str(one.relative_to(root))):
                 try:

@@ -69,6 +69,7 @@ FORMATS = (
         detect=_run,
         open_field="metadata",
         reader=f"{__name__}.read:read",
+        shares=f"{__name__}.store:shares",
         writer=f"{__name__}.write:write",
         schema=f"{__name__}.schema:Record",
     ),

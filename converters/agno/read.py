@@ -59,7 +59,7 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
         head = source.head(4096)
         shape = shape_of(head)
         if shape == "sqlite":
-            nodes = store.sqlite(source, report)
+            nodes = store.sqlite(source, report, options.share)
         elif shape == "sse":
             yield from read_events(source, report, options)
             return
@@ -73,7 +73,7 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
         yield from drain(engine)
     engine.close()
     yield from drain(engine)
-    if not found:
+    if not found and options.share is None:
         raise ReadError("no run in it", input=source.name)
 
 

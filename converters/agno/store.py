@@ -8,8 +8,10 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from zlib import crc32
 
 import msgspec
 from msgspec import Raw
@@ -148,8 +150,51 @@ def folder(source: Source, report: Report) -> Iterator[Node]:
 
 
 # --------------------------------------------------------------------------------------------------------- SQLite
-def sqlite(source: Source, report: Report) -> Iterator[Node]:
-    """A database of any version, opened so that nothing in its folder changes: tables are known by their columns, since their names can be set."""
+def sqlite(source: Source, report: Report, share: tuple[int, int] | None = None) -> Iterator[Node]:
+    """A database of any version: tables are known by their columns, since their names can be set. ``share``: only the sessions of this share."""
+    with _opened(source) as database:
+        try:
+            found = list(_rows(database, report, share))
+        except sqlite3.Error as error:
+            raise ReadError(f"can't read the database: {error}", input=source.name) from error
+    if not found and share is None:
+        raise ReadError("no table with runs of Agno", input=source.name, hint="it needs a column run_data, runs or memory")
+    yield from roots(found)
+
+
+SHARE: Final = 128 << 20
+"""Bytes of a database that one share may hold in memory."""
+
+
+def shares(source: Source, most: int, least: int) -> int:
+    """See `Format.divide`: by sessions, as long as no run has its parent in another session."""
+    if source.path is None or source.is_dir or not source.head(16).startswith(b"SQLite format 3\0"):
+        return 1
+    sessions = set[bytes]()
+    try:
+        with _opened(source) as database:
+            for _, name, columns in _tables(database):
+                if "session_id" not in columns:
+                    return 1
+                table = _quoted(name)
+                if (
+                    "team_session_id" in columns
+                    and database.execute(f"select 1 from {table} where team_session_id is not null limit 1").fetchone()
+                ):
+                    return 1  # agno 1.8: sessions of members beside that of their team
+                if {"parent_run_id", "run_id"} <= set(columns):
+                    across = f"select 1 from {table} a join {table} b on a.parent_run_id = b.run_id where a.session_id is not b.session_id limit 1"
+                    if database.execute(across).fetchone():
+                        return 1
+                sessions.update(x for (x,) in database.execute(f"select distinct session_id from {table}") if isinstance(x, bytes))
+    except (sqlite3.Error, ReadError, OSError):
+        return 1  # said when it is read
+    return 1 if len(sessions) < least else min(len(sessions), max(most, source.path.stat().st_size // SHARE + 1))
+
+
+@contextmanager
+def _opened(source: Source) -> Iterator[sqlite3.Connection]:
+    """The database, opened so that nothing in its folder changes."""
     with tempfile.TemporaryDirectory(prefix="spanport-") as place:
         path = source.path
         if path is None:
@@ -166,21 +211,17 @@ def sqlite(source: Source, report: Report) -> Iterator[Node]:
             raise ReadError(f"can't open the database: {error}", input=source.name) from error
         try:
             with_.text_factory = bytes
-            found = list(_rows(with_, report))
-        except sqlite3.Error as error:
-            raise ReadError(f"can't read the database: {error}", input=source.name) from error
+            yield with_
         finally:
             with_.close()
-    if not found:
-        raise ReadError("no table with runs of Agno", input=source.name, hint="it needs a column run_data, runs or memory")
-    yield from roots(found)
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _rows(database: sqlite3.Connection, report: Report) -> Iterator[Node]:
+def _tables(database: sqlite3.Connection) -> list[tuple[int, str, list[str]]]:
+    """Tables with runs: (0 a run a row, 1 a session a row; name; columns)."""
     names = [n.decode() for (n,) in database.execute("select name from sqlite_master where type='table' order by name")]
     kinds: list[tuple[int, str, list[str]]] = []
     for name in names:
@@ -189,7 +230,11 @@ def _rows(database: sqlite3.Connection, report: Report) -> Iterator[Node]:
             kinds.append((0, name, columns))
         elif "session_id" in columns and {"runs", "memory"} & set(columns):
             kinds.append((1, name, columns))
-    for _, name, columns in sorted(kinds):
+    return sorted(kinds)
+
+
+def _rows(database: sqlite3.Connection, report: Report, share: tuple[int, int] | None) -> Iterator[Node]:
+    for _, name, columns in _tables(database):
         wanted = [
             c
             for c in ("run_id", "session_id", "user_id", "run_data", "runs", "memory", "agent_id", "team_id", "workflow_id")
@@ -197,7 +242,9 @@ def _rows(database: sqlite3.Connection, report: Report) -> Iterator[Node]:
         ]
         order = "session_id, run_index" if {"session_id", "run_index"} <= set(columns) else "rowid"
         for row in database.execute(f"select {', '.join(map(_quoted, wanted))} from {_quoted(name)} order by {order}"):
-            yield from _row(dict(zip(wanted, row, strict=True)), name, report)
+            found = dict(zip(wanted, row, strict=True))
+            if share is None or crc32(found["session_id"] if isinstance(found["session_id"], bytes) else b"") % share[1] == share[0]:
+                yield from _row(found, name, report)
 
 
 def _row(row: dict[str, Any], table: str, report: Report) -> Iterator[Node]:
