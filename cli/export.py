@@ -266,7 +266,7 @@ def read(given: Given, inputs: Account, pipe: Pipeline, stop: Stop, spans: Spans
     did is skipped, and an input counts as done when all of it was accepted."""
     from ..exporters.pipeline import pumped
 
-    options = registry.ReadOptions(follow=given.follow)
+    options = reading(given, stop)
     live = given.follow or "-" in given.runs
 
     def one(run: Input) -> Iterator[Item]:
