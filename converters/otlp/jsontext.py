@@ -38,7 +38,8 @@ def any_value(value: Any) -> bytes:
     if kind is bool:
         return b'{"boolValue":true}' if value else b'{"boolValue":false}'
     if kind is int:
-        return (b'{"intValue":"%d"}' if value in _INT64 else b'{"stringValue":"%d"}') % value
+        written: bytes = (b'{"intValue":"%d"}' if value in _INT64 else b'{"stringValue":"%d"}') % value
+        return written
     if kind is float:
         if value - value != 0:
             return b'{"doubleValue":"%s"}' % (b"NaN" if value != value else b"Infinity" if value > 0 else b"-Infinity")
