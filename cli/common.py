@@ -18,11 +18,11 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any, Generic, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
@@ -34,11 +34,17 @@ from ..converters.stages.choose import Choice, choose
 from . import output
 from .inputs import Arguments, Input, Inputs, NotARun, open_input
 
+if TYPE_CHECKING:
+    from ..exporters.engine import Engine
+
 ALL_DONE, NOTHING_DONE, WRONG_USAGE, PART_DONE, LOSS_FORBIDDEN = 0, 1, 2, 3, 4
 IN_FULL = 100_000
 """Notices of one input that are kept in full for --errors; the rest is counted."""
 MAX_RECORD = 1 << 20
 """Bytes of a bad record that the --errors file keeps."""
+
+MANY, DATABASE = 200, 64 << 20
+"""Without --jobs, tasks (sessions) that one input has to hold, and bytes of a file, before several processes share it."""
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -143,6 +149,8 @@ def items(run: str | Input | Source, report: Report, from_: str | None, options:
         if not fits:
             raise NotARun(source.name)
     chosen = registry.get(from_) if from_ else registry.detect(source)
+    if isinstance(run, Input) and run.share is not None:
+        options = replace(options or registry.ReadOptions(), share=run.share)
     choice = run.choice if isinstance(run, Input) else Choice()
     if choice:
         options = replace(options or registry.ReadOptions(), run=choice.run, session=choice.session, since=choice.since, until=choice.until)
@@ -169,7 +177,8 @@ def tell(report: Report, error: SpanportError | None = None) -> None:
 # ------------------------------------------------------------------------------------------------------- the account
 @dataclass
 class Outcome(Generic[T]):
-    """How one input went. ``result`` is what the work gave, ``error`` why it could not be done."""
+    """How one input went. ``result`` is what the work gave, ``error`` why it could not be done. ``more``: what the work gave for the other shares of
+    an input that was divided, in their order."""
 
     input: Input
     report: Report
@@ -180,6 +189,26 @@ class Outcome(Generic[T]):
     resumed: bool = False
     """Done by an earlier call."""
     digest: str | None = None
+    more: list[T] = field(default_factory=list)
+
+    @property
+    def results(self) -> list[T]:
+        """What the work gave, for each share that could be done."""
+        return [x for x in (self.result, *self.more) if x is not None]
+
+    def merge(self, other: Outcome[T]) -> None:
+        """Take over another share of the same input."""
+        self.report.merge(other.report)
+        self.error = self.error or other.error
+        self.more += other.results
+
+
+class Partly(SpanportError):
+    """An input that ended badly, after work that counts all the same: ``result``."""
+
+    def __init__(self, error: SpanportError, result: Any) -> None:
+        super().__init__(str(error))
+        self.error, self.result = error, result
 
 
 @dataclass(frozen=True)
@@ -247,6 +276,8 @@ def _perform(work: Callable[[Input, Report], Any], strict: bool, limit: int, tas
         outcome.passed_over = True
     except UsageError:
         raise
+    except Partly as error:
+        outcome.error, outcome.result = error.error, error.result
     except SpanportError as error:
         outcome.error = error
     except OSError as error:
@@ -315,20 +346,36 @@ class Account:
         self.take(outcome)
 
     def each(
-        self, work: Callable[[Input, Report], T], inputs: Iterable[Input], *, resume: Resume | None = None, told: bool = True
+        self,
+        work: Callable[[Input, Report], T],
+        inputs: Iterable[Input],
+        *,
+        resume: Resume | None = None,
+        told: bool = True,
+        divide: Callable[[Input, int, int], int] | None = None,
     ) -> Iterator[Outcome[T]]:
-        """``work`` over all inputs, by the batch's engine; the outcomes of those that could be done, in the order of the inputs. Use within
-        ``with account``. Notices go to standard error unless the command says not to have them ``told`` (it prints them itself)."""
+        """``work`` over all inputs, by the batch's engine; the outcomes of those that could be done (or of which something was), in the order of the
+        inputs. Use within ``with account``. Notices go to standard error unless the command says not to have them ``told`` (it prints them
+        itself). ``divide``: says in how many shares an input may be done (`shares`) when there are fewer inputs than workers; `Outcome.results` has
+        what each of them gave."""
+        from itertools import chain, islice
+
         from ..exporters.engine import WorkerDied, in_order, open_engine
         from .progress import start
 
         _known.clear()
-        jobs, inputs = self._jobs(inputs)
+        jobs, inputs = self._jobs(inputs, divide is not None)
         with start(self.batch.progress, inputs) as progress:
-            engine = open_engine(self.batch.engine, jobs)
+            engine: Engine | None = None
+            if self.batch.engine != "local":
+                engine = open_engine(self.batch.engine)
+            items = self._divided(self._noted(inputs), divide, engine.width if engine is not None else jobs)
+            first = list(islice(items, 2))
+            engine = engine or open_engine("local", jobs if len(first) > 1 else 1)
             limit = IN_FULL if self.batch.errors else 1000
             try:
-                tasks = (_Task(self._placed(one), resume) for one in self._noted(inputs))
+                tasks = (_Task(one, resume) for one in chain(first, items))
+                held: Outcome[T] | None = None  # shares that came before
                 for task, done in in_order(engine, partial(_perform, work, self.batch.strict, limit), tasks):
                     if isinstance(done.error, WorkerDied):
                         outcome: Outcome[T] = Outcome(
@@ -339,12 +386,21 @@ class Account:
                     else:
                         assert done.result is not None
                         outcome = done.result
+                    if (share := task.input.share) is not None:
+                        if held is not None:
+                            held.merge(outcome)
+                            outcome = held
+                        held = outcome
+                        if share[0] < share[1] - 1:
+                            continue
+                        held, outcome.input = None, replace(outcome.input, share=None)
                     progress.step()
                     self.take(outcome, told=told)
                     if outcome.resumed or outcome.passed_over:
                         continue
-                    if outcome.error is None:
+                    if outcome.error is None or outcome.results:
                         yield outcome
+                    if outcome.error is None:
                         if resume is not None and outcome.digest:
                             _mark(resume, outcome)
                     elif self.batch.on_error == "stop":
@@ -352,6 +408,23 @@ class Account:
             finally:
                 engine.close()
         self._end()
+
+    def _divided(self, inputs: Iterable[Input], divide: Callable[[Input, int, int], int] | None, width: int) -> Iterator[Input]:
+        """The inputs as work items: fewer inputs than workers are divided into shares."""
+        if divide is None:
+            yield from map(self._placed, inputs)
+            return
+        from itertools import chain, islice
+
+        source = iter(inputs)
+        first = list(islice(source, width + 1))
+        if len(first) > width:
+            yield from map(self._placed, chain(first, source))
+            return
+        least = 2 if self.batch.jobs is not None or self.batch.engine != "local" else MANY
+        for one in map(self._placed, first):
+            count = divide(one, -(-width // len(first)), least)
+            yield from [one] if count < 2 else (replace(one, share=(k, count)) for k in range(count))
 
     def _placed(self, one: Input) -> Input:
         """``one`` as the workers of the engine find it."""
@@ -431,10 +504,13 @@ class Account:
                     self._arguments.setdefault(argument, False)
         yield from inputs
 
-    def _jobs(self, inputs: Iterable[Input]) -> tuple[int, Iterable[Input]]:
-        """How many processes are worth it. Without --jobs, a few small inputs are done here: starting a process takes longer."""
+    def _jobs(self, inputs: Iterable[Input], divide: bool = False) -> tuple[int, Iterable[Input]]:
+        """How many processes are worth it. Without --jobs, a few small inputs are done here: starting a process takes longer. An input that can
+        be divided (``divide``) is worth several."""
         from itertools import islice
 
+        if self.batch.jobs is not None and divide:
+            return self.batch.jobs, inputs
         if self.batch.jobs is not None:
             first = list(islice(iter(inputs), 2))
             return (1, first) if len(first) < 2 and not isinstance(inputs, Inputs) else (1 if len(first) < 2 else self.batch.jobs, inputs)
@@ -442,6 +518,8 @@ class Account:
 
         first = list(islice(iter(inputs), 200))
         small = len(first) < 200 and sum(_size(one) for one in first) < 4 << 20
+        if divide and len(first) == 1 and _divisible(first[0]):
+            return processors(), inputs
         return 1 if small or len(first) < 2 or any(one.name == "-" for one in first) else processors(), inputs
 
     def status(self) -> int:
@@ -468,6 +546,26 @@ def _mark(resume: Resume, outcome: Outcome[Any]) -> None:
     resume.file.parent.mkdir(parents=True, exist_ok=True)
     with resume.file.open("a", encoding="utf-8", errors="surrogateescape") as file:
         print(outcome.digest, json.dumps(str(outcome.input)), file=file)
+
+
+def shares(from_: str | None, one: Input, most: int, least: int) -> int:
+    """In how many shares an input can be done (`Format.divide`); 1 where only runs of it were chosen, or it is not on disk."""
+    if one.choice or one.name == "-" or is_url(one.name):
+        return 1
+    try:
+        source = open_input(one)
+        return (registry.get(from_) if from_ else registry.detect(source)).divide(source, most, least)
+    except (SpanportError, OSError):
+        return 1  # said when it is read
+
+
+def _divisible(one: Input) -> bool:
+    """Whether an input is a folder or a large database."""
+    try:
+        path = Path(one.name)
+        return path.is_dir() or path.stat().st_size > DATABASE
+    except (OSError, ValueError):
+        return False
 
 
 def _size(one: Input) -> int:
@@ -520,6 +618,7 @@ __all__ = [
     "NotARun",
     "Notice",
     "Outcome",
+    "Partly",
     "Resume",
     "batch",
     "complain",
@@ -530,6 +629,7 @@ __all__ = [
     "resume",
     "runs",
     "say",
+    "shares",
     "strict",
     "tell",
     "usage",

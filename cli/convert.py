@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 import msgspec
@@ -20,8 +24,27 @@ from ..converters.errors import Report, UsageError
 from ..converters.source import is_url, shown_url
 from ..converters.stages.choose import choose
 from ..exporters.file import replacing
-from .common import Account, Batch, Input, Inputs, NotARun, Resume, absolute, batch, from_format, open_source, resume, runs, say, usage
+from .common import (
+    Account,
+    Batch,
+    Input,
+    Inputs,
+    NotARun,
+    Outcome,
+    Resume,
+    absolute,
+    batch,
+    from_format,
+    open_source,
+    resume,
+    runs,
+    say,
+    shares,
+    usage,
+)
 
+JOINED = ("otlp-json", "otlp-proto")
+"""Formats whose files, one after the other, are one file: an input may be converted in shares."""
 FATES = ("dropped", "carried", "derived", "mapped")
 
 
@@ -38,6 +61,8 @@ class Plan:
     file: str | None
     into: str | None
     parquet: bool = False
+    parts: str | None = None
+    """A folder for the shares of an input that is divided; they come back as bytes without one."""
     remote: bool = False
     """Another machine may do it: what is for standard output has to come back."""
 
@@ -75,7 +100,17 @@ def _work(plan: Plan, one: Input, report: Report) -> tuple[str | None, bytes]:
             folder=folder,
             account=plan.account,
             extra={"parquet": True} if plan.parquet else None,
+            options=registry.ReadOptions(share=one.share) if one.share is not None else None,
         )
+
+    if one.share is not None:
+        if plan.parts is None:
+            out = io.BytesIO()
+            run(out)
+            return None, out.getvalue()
+        with tempfile.NamedTemporaryFile(dir=plan.parts, delete=False) as part:
+            run(part)
+        return part.name, b""
 
     if plan.file is None and plan.into is None:
         held = io.BytesIO()
@@ -154,7 +189,7 @@ def command(
     What the target can't say is carried in its open field (--no-carry leaves it out); converting back gives the same record.
     """
     account = Account(batch)
-    with usage(), account:
+    with usage(), account, ExitStack() as stack:
         target = registry.get(to)
         if target.writer is None:
             raise UsageError(f"{to} is read only")
@@ -185,13 +220,19 @@ def command(
             parquet=to == "table" and str(output).endswith((".parquet", ".pq")),
         )
         done: list[tuple[str, Report]] = []
-        for outcome in account.each(partial(_work, plan), inputs, resume=_resume(plan) if resume else None):
-            assert outcome.result is not None
-            where, data = outcome.result
-            if where is None:
+        if to in JOINED and not remote:
+            plan = replace(plan, parts=stack.enter_context(tempfile.TemporaryDirectory(prefix="spanport-")))
+        divide = partial(shares, from_) if to in JOINED and not plan.account else None
+        for outcome in account.each(partial(_work, plan), inputs, resume=_resume(plan) if resume else None, divide=divide):
+            if outcome.error is not None:
+                continue  # a share of it is missing
+            where, data = outcome.results[0]
+            if outcome.more:
+                where = _joined(plan, outcome)
+            elif where is None:
                 sys.stdout.buffer.write(data)
                 sys.stdout.buffer.flush()
-            else:
+            if where is not None:
                 say(f"wrote {where}")
             if plan.account:
                 account.forbidden |= fail_on_loss and any(x.fate == "dropped" for x in outcome.report.losses.values())
@@ -204,6 +245,28 @@ def command(
                 for name, one in done:
                     file.write(msgspec.json.encode({"input": name, "to": to, **as_dict(one)}) + b"\n")
     sys.exit(account.status())
+
+
+def _joined(plan: Plan, outcome: Outcome[tuple[str | None, bytes]]) -> str | None:
+    """The shares of one input one after the other: where they were written, None for standard output."""
+    target = f"{plan.into.rstrip('/')}/{outcome.input.output(registry.get(plan.to).suffix)}" if plan.into is not None else plan.file
+
+    def copy(out: BinaryIO) -> None:
+        for name, data in outcome.results:
+            if name is None:
+                out.write(data)
+                continue
+            with open(name, "rb") as part:
+                shutil.copyfileobj(part, out, 1 << 20)
+            os.unlink(name)
+
+    if target is None:
+        copy(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return None
+    with replacing(target) as file:
+        copy(file)
+    return target
 
 
 def _several(inputs: Inputs) -> bool:

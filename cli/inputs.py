@@ -44,6 +44,8 @@ class Input:
     problem: ReadError | None = None
     choice: Choice = ALL
     """Which of the runs in it."""
+    share: tuple[int, int] | None = None
+    """Only this share of it (`ReadOptions.share`)."""
 
     def __str__(self) -> str:
         return "standard input" if self.name == "-" else shown_url(self.name) if is_url(self.name) else self.name

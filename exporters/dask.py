@@ -39,6 +39,7 @@ class Cluster:
         except (OSError, ValueError) as error:  # TimeoutError is an OSError
             raise SpanportError(f"no Dask scheduler answers at {address}: {str(error) or type(error).__name__}"[:300]) from error
         self._executor = self._client.get_executor(pure=False)
+        self.width = max(1, threads)
         self.window = max(WINDOW, 4 * threads)
         self._tickets = 0
         self._running: dict[Future[Any], _Task] = {}

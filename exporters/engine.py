@@ -42,9 +42,10 @@ class Done(Generic[R]):
 
 
 class Engine(Protocol):
-    """``window``: how many items it is worth to have submitted and not yet taken back. More is only memory."""
+    """``window``: how many items it is worth to have submitted and not yet taken back. More is only memory. ``width``: how many are worked on at once."""
 
     window: int
+    width: int
 
     def submit(self, work: Callable[[Any], Any], item: Any) -> int:
         """Take on one item; its ticket."""
@@ -105,7 +106,7 @@ class Local:
     cause. One that kills its worker a second time ends in WorkerDied."""
 
     def __init__(self, jobs: int = 1) -> None:
-        self.jobs = max(1, jobs)
+        self.jobs = self.width = max(1, jobs)
         self.window = 1 if self.jobs == 1 else 8 * self.jobs
         self._tickets = 0
         self._waiting: deque[tuple[int, Callable[[Any], Any], Any]] = deque()
