@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from ..clock import from_iso, from_seconds
+from ..clock import from_iso, from_milliseconds, from_seconds
 from ..jsonio import fields, inner, is_null, text, value
 from ..model import (
     ABSENT,
@@ -89,8 +89,7 @@ def when(given: Raw) -> int | None:
         number = value(given)
         if isinstance(number, bool) or not isinstance(number, int | float):
             return None
-        ns = from_seconds(bytes(given))
-        return ns // 1000 if abs(number) >= _YEAR_5138 else ns
+        return from_milliseconds(bytes(given)) if abs(number) >= _YEAR_5138 else from_seconds(bytes(given))
     except (ValueError, OverflowError):
         return None
 
