@@ -16,7 +16,7 @@ import click
 
 from ..converters import clock, registry
 from ..converters.errors import ReadError, Report, SpanportError, UsageError
-from ..converters.model import Item
+from ..converters.model import Item, Score
 from .common import NOTHING_DONE, PART_DONE, Account, Batch, Input, Inputs, Resume, complain, from_format, items, resume, runs, say, usage
 
 if TYPE_CHECKING:
@@ -138,6 +138,10 @@ Examples:
 @click.option("--max-batch-spans", type=click.IntRange(1), metavar="N", default=2048, help="Spans of one request (2048).")
 @click.option("--follow", is_flag=True, help="Keep reading a growing input; each span goes as soon as it is complete.")
 @resume
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1), metavar="N", default=1, help="Processes, over the inputs or the tasks of one large run (1)."
+)
+@click.option("--engine", metavar="ENGINE", default="local", help="Who sends: local (this machine), or dask://HOST:PORT.")
 @click.option("--spool", metavar="DIR", help="Keep what could not be delivered here, for spanport resend (state directory).")
 @click.option("--no-spool", is_flag=True, help="Keep nothing.")
 @click.option("--ledger/--no-ledger", default=None, help="Send nothing that was delivered before (on for langfuse, which stores copies).")
@@ -177,6 +181,8 @@ def run(given: Given) -> int:
         ("follow", "shift-time", given.follow and given.shift_time is not None),
         ("follow", "resume", given.follow and given.resume),
         ("spool", "no-spool", given.spool and given.no_spool),
+        ("follow", "jobs", given.follow and given.jobs > 1),
+        ("follow", "engine", given.follow and given.engine != "local"),
     ):
         if when:
             raise UsageError(f"--{one} and --{other} exclude each other")
@@ -196,6 +202,8 @@ def run(given: Given) -> int:
         for name in ("verify", "scores"):
             if getattr(given, name):
                 raise UsageError(f"--{name} needs an endpoint (--endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT)")
+        if given.jobs > 1 or given.engine != "local":
+            raise UsageError("--jobs and --engine need an endpoint; spanport convert --to otlp-json writes files with them")
         return to_files(given)
     if to.said_by != "--endpoint":
         say(f"to {to.name} ({to.said_by})")
@@ -319,14 +327,17 @@ def resuming(given: Given, way: Route) -> Resume | None:
 
 
 @contextmanager
-def signals(stop: Stop, follow: bool = False) -> Iterator[None]:
-    """SIGINT and SIGTERM ask for an orderly end; a second one ends at once. With ``follow`` one more comes first: what is open is sent."""
+def signals(stop: Stop, follow: bool = False, at_once: bool = False) -> Iterator[None]:
+    """SIGINT and SIGTERM ask for an orderly end; a second one ends at once. With ``follow`` one more comes first: what is open is sent. ``at_once``: nothing
+    here can be ended in order, so that the first one raises KeyboardInterrupt."""
 
     def ask(number: int, frame: Any) -> None:
         if follow and not stop.enough:
             say("ending: what is open is sent, marked unfinished (again to leave it)")
             stop.enough = number
             return
+        if at_once:
+            stop.set(number)
         if stop:
             raise KeyboardInterrupt
         say("ending: what is not sent goes to the spool (again to end at once)")
@@ -354,6 +365,8 @@ def to_backend(given: Given, backend: Backend, way: Route) -> int:
     from ..exporters.otlp.sender import Retry, Stop
     from ..exporters.spool import Spool, default_folder
 
+    if (given.jobs > 1 or given.engine != "local") and not given.dry_run and ("-" not in given.runs or given.engine != "local"):
+        return by_workers(given, backend, way)
     spans, stop, inputs = Spans(), Stop(), Account(Batch(strict=given.strict, errors=given.errors))
     pipe = pipeline(given, spans, way.resource)
     census: Counter[str] | None = Counter() if given.dry_run else None
@@ -401,12 +414,67 @@ def to_backend(given: Given, backend: Backend, way: Route) -> int:
         if given.dry_run:
             dry(way, spans, census or Counter())
             return finish(given, inputs, spans, stop, way)
-        if (given.verify or given.scores) and spans.accepted and not stop:
-            after(given, backend, way, spans, stop, accepted, pipe)
-        if accepted:
-            from ..exporters.backends import links
+        conclude(given, backend, way, spans, stop, accepted, pipe.scored.scores)
+    return told(given, inputs, spans, stop, way)
 
-            spans.links = links(backend, way, list(accepted)[:20])
+
+def by_workers(given: Given, backend: Backend, way: Route) -> int:
+    """The same by several processes or a cluster: each sends what it reads."""
+    import tempfile
+
+    from ..exporters.otlp.account import Account as Spans
+    from . import spread
+
+    spans, remote = Spans(), given.engine != "local"
+    inputs = Account(Batch(jobs=given.jobs, engine=given.engine, progress="none", strict=given.strict, errors=given.errors))
+    pipe = pipeline(given, spans, way.resource)
+    plan = plan_of(given, backend, pipe)
+    books = bool(given.ledger or (given.ledger is None and backend.twice == "stored"))
+    with ExitStack() as stack:
+        stack.enter_context(inputs)
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="spanport-"))
+        job = spread.job_for(given, way, plan, pipe.choices, books, folder)
+        stop = spread.Passed(job.stop)
+        stack.enter_context(signals(stop, at_once=remote))
+        found = spread.Found()
+        try:
+            for sent in spread.run(job, inputs, given.runs, stop, resuming(given, way), not given.select and given.shift_time is None):
+                spans.merge(sent.spans)
+                first = sent.old and not found.old
+                found.take(sent)
+                if first:
+                    say(f"warning: {age(spans)}: {backend.old}")
+                for trace in sent.large:
+                    say(f"warning: trace {trace} has more than {volume(backend.large_after)}: {backend.large}")
+        except KeyboardInterrupt:
+            if not remote:
+                raise
+            spans.unread = True
+            say("ended: what workers of the cluster had begun is still sent by them, and not in this account")
+        conclude(given, backend, way, spans, stop, found.accepted, found.scores)
+    return told(given, inputs, spans, stop, way)
+
+
+def conclude(
+    given: Given,
+    backend: Backend,
+    way: Route,
+    spans: Spans,
+    stop: Stop,
+    accepted: dict[str, set[str]],
+    scores: list[tuple[str, str, Score]],
+) -> None:
+    """What comes when all is sent: reading back, scores, links."""
+    if (given.verify or given.scores) and spans.accepted and not stop:
+        after(given, backend, way, spans, stop, accepted, scores)
+    if accepted:
+        from ..exporters.backends import links
+
+        spans.links = links(backend, way, list(accepted)[:20])
+
+
+def told(given: Given, inputs: Account, spans: Spans, stop: Stop, way: Route) -> int:
+    """The summary for people and as JSON; the exit status."""
     for line in summary(way, spans):
         say(line)
     if inputs.resumed:
@@ -414,7 +482,15 @@ def to_backend(given: Given, backend: Backend, way: Route) -> int:
     return finish(given, inputs, spans, stop, way)
 
 
-def after(given: Given, backend: Backend, way: Route, spans: Spans, stop: Stop, accepted: dict[str, set[str]], pipe: Pipeline) -> None:
+def after(
+    given: Given,
+    backend: Backend,
+    way: Route,
+    spans: Spans,
+    stop: Stop,
+    accepted: dict[str, set[str]],
+    collected: list[tuple[str, str, Score]],
+) -> None:
     """Read back, then send the scores (which need the spans to be there)."""
     from ..exporters import backends
     from ..exporters.rest import RestError
@@ -430,7 +506,7 @@ def after(given: Given, backend: Backend, way: Route, spans: Spans, stop: Stop, 
             for trace, count in list(missing.items())[:5]:
                 complain(f"{count} spans of trace {trace} were accepted and can't be read back")
     if given.scores:
-        scores = [s for s in pipe.scored.scores if s[0] in accepted]
+        scores = [s for s in collected if s[0] in accepted]
         taken, failed = 0, {"": len(scores)} if scores else {}
         until = time.monotonic() + (given.verify_for if given.verify_for is not None else 30 + 0.012 * spans.accepted)
         while failed and not stop:

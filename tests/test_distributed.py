@@ -1,5 +1,6 @@
 """A Dask cluster of two worker processes on loopback, one of them killed in the middle; inputs and outputs on S3, as moto's server plays it."""
 
+import gzip
 import json
 import os
 import shutil
@@ -9,9 +10,11 @@ import sys
 import threading
 import time
 from builtins import eval as run_text  # a worker imports it by name
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 distributed = pytest.importorskip("distributed")
 
@@ -111,7 +114,7 @@ def test_what_a_killed_worker_had_is_done_again(cluster, address, tmp_path):
 
 def test_no_scheduler(monkeypatch):
     monkeypatch.setattr("spanport.exporters.dask.CONNECT", 0.5)
-    with pytest.raises(SpanportError, match="no Dask scheduler answers at 127.0.0.1:9"):
+    with pytest.raises(SpanportError, match=r"no Dask scheduler answers at 127\.0\.0\.1:9"):
         open_engine("dask://127.0.0.1:9")
 
 
@@ -133,6 +136,57 @@ def test_convert_on_a_cluster(cluster, address, tmp_path):
     assert json.loads((tmp_path / "errors.jsonl").read_text().splitlines()[0])["code"]
     one = spanport("convert", "in/1/r1.jsonl", "--to", "otlp-json", "--no-carry", "--engine", address, cwd=tmp_path)
     assert one.stdout.count(b'"spanId"') >= SPANS  # standard output is here, not on the worker
+
+
+@pytest.fixture
+def receiver():
+    """An OTLP receiver on loopback: its address, the span ids that it got, and what it is told to do at each request."""
+    got, hooks = [], []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            request = ExportTraceServiceRequest.FromString(gzip.decompress(body) if self.headers["Content-Encoding"] else body)
+            got.extend(s.span_id.hex() for r in request.resource_spans for c in r.scope_spans for s in c.spans)
+            for hook in hooks:
+                hook()
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", got, hooks
+    server.shutdown()
+    server.server_close()
+
+
+def test_workers_send_and_one_dies(cluster, address, bucket, receiver, here, tmp_path):
+    url, got, hooks = receiver
+    lines = BENCH.read_bytes()
+    for i in range(20):  # 20 runs with ids of their own
+        trace = f"{i:032x}".encode()
+        bucket.pipe_file(f"runs/many/r{i:02}.jsonl", lines.replace(json.loads(lines.splitlines()[0])["id"].encode(), trace))
+    dead = []
+
+    def kill():
+        if len(got) > 3 * SPANS and not dead:
+            dead.append(next(nanny.pid for nanny in cluster.workers.values() if nanny.pid))
+            os.kill(dead[0], signal.SIGKILL)
+
+    hooks.append(kill)
+    status, err = here(
+        "export", "s3://runs/many/", "--engine", address, "--endpoint", url, "--summary-json", tmp_path / "s.json", "--no-spool"
+    )
+    assert (status, len(dead)) == (0, 1), err
+    account = json.loads((tmp_path / "s.json").read_text())
+    assert account["read"] == account["accepted"] == 20 * SPANS
+    assert (account["rejected"], account["failed"], account["traces"]) == (0, 0, 20)
+    assert len(got) >= 20 * SPANS  # what the dead worker had sent came again, with the same ids
+    assert set(got) == {json.loads(line)["id"] for line in lines.splitlines()[1:]}
 
 
 def test_an_item_that_kills_its_workers_is_given_up(address):
@@ -161,7 +215,7 @@ def test_inputs_and_outputs_on_s3(bucket, address, tmp_path, here):
     here("convert", tmp_path / "r.jsonl", "--to", "otlp-json", "-o", tmp_path / "here.jsonl")
     want = (tmp_path / "here.jsonl").read_bytes()
     for engine, out in (("local", "a"), (address, "b")):
-        status, err = here("convert", "s3://runs/in/", "--to", "otlp-json", "--engine", engine, "-o", f"s3://runs/{out}/")
+        status, err = here("convert", "s3://runs/in/", "--to", "otlp-json", "--engine", engine, "--jobs", 1, "-o", f"s3://runs/{out}/")
         assert status == 0, err
         found = sorted(bucket.find(f"runs/{out}"))
         assert found == [f"runs/{out}/{i % 2}/r{i}.otlp.jsonl" for i in (0, 2, 1, 3)]
