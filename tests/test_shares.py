@@ -1,0 +1,115 @@
+"""Shares of one input: together they give what the whole gives, span by span, whoever reads them."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import msgspec
+import pytest
+from spanport.cli import run
+from spanport.converters import registry
+from spanport.converters.errors import Report
+from spanport.converters.model import TraceHeader
+from spanport.converters.registry import ReadOptions
+from spanport.converters.source import source_of
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+RUNS = sorted(p.parent for p in (FIXTURES / "agentcompass").rglob("run_info.json") if (p.parent / "details").is_dir())
+DATABASES = sorted((FIXTURES / "agno").rglob("*.db"))
+
+
+def read(path, share=None):
+    """(spans by id as JSON, how many spans, notices by kind)."""
+    source, report = source_of(str(path)), Report()
+    found = [i for i in registry.detect(source).read(source, report, ReadOptions(share=share)) if i.__class__ is not TraceHeader]
+    return {i.id: msgspec.json.encode(i) for i in found}, len(found), report.counts
+
+
+def check(path, count):
+    whole, spans, notices = read(path)
+    together, total, told = {}, 0, Report().counts
+    for k in range(count):
+        part, n, counts = read(path, (k, count))
+        together |= part
+        total += n
+        told.update(counts)
+    assert together == whole
+    assert (total, told) == (spans, notices)
+
+
+def divide(path, most=3):
+    source = source_of(str(path))
+    return registry.detect(source).divide(source, most, 2)
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda p: p.name)
+def test_runs(path):
+    if (count := divide(path)) > 1:
+        check(path, count)
+    else:  # a run that is not over, or has one task
+        assert count == 1
+
+
+def test_enough_runs_are_divided():
+    assert sum(divide(path) > 1 for path in RUNS) >= 5
+    assert divide(FIXTURES / "agentcompass" / "killed") == 1
+
+
+@pytest.mark.parametrize("path", DATABASES, ids=lambda p: p.parent.name)
+def test_databases(path):
+    if (count := divide(path)) > 1:
+        check(path, count)
+
+
+def database(path: Path, sessions: int, parent: str | None = None) -> Path:
+    """A database as agno 3.x has it: a run a session, of one user message and one answer."""
+    with sqlite3.connect(path) as db:
+        db.execute("create table agno_runs (run_id text primary key, session_id text, parent_run_id text, run_index int, run_data text)")
+        for i in range(sessions):
+            record = {
+                "run_id": f"run-{i}",
+                "session_id": f"s-{i}",
+                "agent_id": "a",
+                "agent_name": "Agent",
+                "created_at": 1_796_068_000 + i,
+                "status": "COMPLETED",
+                "content": "done",
+                "messages": [
+                    {"id": f"m-{i}", "role": "user", "content": "do", "created_at": 1_796_068_000 + i},
+                    {"id": f"n-{i}", "role": "assistant", "content": "done", "created_at": 1_796_068_001 + i},
+                ],
+            }
+            db.execute("insert into agno_runs values (?,?,?,0,?)", (f"run-{i}", f"s-{i}", parent if i else None, json.dumps(record)))
+    return path
+
+
+def test_a_database_is_divided_by_sessions(tmp_path):
+    path = database(tmp_path / "agno.db", 20)
+    assert divide(path, 4) == 4
+    check(path, 4)
+    assert read(path)[1] >= 40
+
+
+def test_a_run_with_its_parent_in_another_session_keeps_the_database_whole(tmp_path):
+    assert divide(database(tmp_path / "agno.db", 20, parent="run-0")) == 1
+
+
+@pytest.mark.parametrize("to", ["otlp-json", "otlp-proto"])
+def test_convert_in_shares(tmp_path, to, capfd):
+    def spans(name):
+        return read(name)[0]
+
+    for source in (FIXTURES / "agentcompass" / "mini-swe-agent", database(tmp_path / "agno.db", 20)):
+        one, two = tmp_path / f"one-{source.stem}", tmp_path / f"two-{source.stem}"
+        assert run(["convert", str(source), "--to", to, "-o", str(one), "-j", "1"]) == 0
+        assert run(["convert", str(source), "--to", to, "-o", str(two), "-j", "2"]) == 0
+        assert spans(one) == spans(two)
+        assert two.read_bytes() != one.read_bytes()  # by task (session), so that it was divided at all
+    capfd.readouterr()
+
+
+def test_two_runs_of_it_write_the_same(tmp_path):
+    path = database(tmp_path / "agno.db", 40)
+    for name in ("a", "b"):
+        assert run(["convert", str(path), "--to", "otlp-json", "--no-carry", "-o", str(tmp_path / name), "-j", "2"]) == 0
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
