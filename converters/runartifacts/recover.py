@@ -18,7 +18,9 @@ from ..model import Repair
 from ..simlab.document import result_fields
 
 _object = msgspec.json.Decoder(dict[str, Raw])
-_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)  # a cut string is matched to the end: see `jsonio.repair`
+_TOKEN: Final = re.compile(
+    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{},]', re.DOTALL
+)  # a cut string is matched to the end: see `jsonio.repair`
 
 
 def whole_part(data: bytes) -> bytes | None:
