@@ -10,7 +10,7 @@ marked unfinished. Repeats of a phase are events on it. ``execution_plan_resolve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -169,6 +169,8 @@ class Progress:
         self.latest: _Run | None = None
         self._zone = Zone(None)
         self._until: int | None = None
+        self.wanted: Callable[[str], bool] | None = None
+        """Which tasks are told of (a share of the run); None for all. Of the others only the times count. The run is then not whole."""
 
     # ------------------------------------------------------------------------------------------------------ lines
     def feed(self, line: Bytes) -> list[Item]:
@@ -254,6 +256,8 @@ class Progress:
             self.report.note("clock-back", f"{e.event} is stamped before the event above it", "info", line=number)
         if time > span.last:
             span.last = time
+        if self.wanted is not None and e.task_id is not None and not self.wanted(e.task_id):
+            return
         first = run.first
         if e.request_key != first.request_key or e.request_name != first.request_name or bytes(e.payload)[:1] != b"{":
             odd = _stray(e, first, odd)

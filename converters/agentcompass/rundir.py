@@ -519,6 +519,8 @@ def read_run(root: Path, report: Report, tree: Tree | None = None, share: tuple[
     progress: Progress | None = None
     if stream.is_file() and not stream.is_symlink():
         progress = Progress(report if joiner.whole else Report(), FORMAT)
+        if not joiner.whole:
+            progress.wanted = lambda task: in_share(task, share)
         for line in Source(str(stream), path=stream).lines():
             yield from feed(joiner, progress, line)
         with within(report, "progress.jsonl"):
