@@ -329,7 +329,10 @@ class Joiner:
             self.details.known.clear()
             self.details.scan()
         for task, files in list(self.details.known.items()):
-            if task in self.seen or not in_share(task, self.share):
+            if task in self.seen:
+                continue
+            if not in_share(task, self.share):
+                self.seen[task] = set()
                 continue
             id = task_id(context.trace, task)
             members = files.members(self.report, self.root)
