@@ -29,7 +29,7 @@ import click
 from ..converters import clock, registry
 from ..converters.errors import Notice, ReadError, Report, SpanportError, UsageError, place
 from ..converters.model import Item
-from ..converters.source import Source, is_url
+from ..converters.source import Source, is_url, until
 from ..converters.stages.choose import Choice, choose
 from . import output
 from .inputs import Arguments, Input, Inputs, NotARun, open_input
@@ -144,6 +144,8 @@ def items(run: str | Input | Source, report: Report, from_: str | None, options:
     """What a reader yields for ``run``."""
     source = open_source(run)
     report.input = source.name
+    if options is not None and options.stop is not None and source.stream is not None:
+        source.stream = until(source.stream, options.stop)
     if isinstance(run, Input) and run.found:
         fits = [f for f, _ in registry.candidates(registry.probe(source)) if from_ in (None, f.name)]
         if not fits:

@@ -327,13 +327,18 @@ def resuming(given: Given, way: Route) -> Resume | None:
 
 
 @contextmanager
-def signals(stop: Stop, follow: bool = False, at_once: bool = False) -> Iterator[None]:
-    """SIGINT and SIGTERM ask for an orderly end; a second one ends at once. With ``follow`` one more comes first: what is open is sent. ``at_once``: nothing
+def signals(
+    stop: Stop,
+    follow: bool = False,
+    at_once: bool = False,
+    first: str = "ending: what is open is sent, marked unfinished (again to leave it)",
+) -> Iterator[None]:
+    """SIGINT and SIGTERM ask for an orderly end; a second one ends at once. With ``follow`` one more comes first: what is open is sent, as ``first`` says. ``at_once``: nothing
     here can be ended in order, so that the first one raises KeyboardInterrupt."""
 
     def ask(number: int, frame: Any) -> None:
         if follow and not stop.enough:
-            say("ending: what is open is sent, marked unfinished (again to leave it)")
+            say(first)
             stop.enough = number
             return
         if at_once:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 import click
 
 from ..converters.api import collect
-from ..converters.errors import Report
+from ..converters.errors import Report, UsageError
+from ..converters.model import Item
+from ..converters.registry import ReadOptions
 from ..exporters import terminal
-from .common import Account, Inputs, from_format, items, runs, strict, usage
+from .common import Account, Input, Inputs, from_format, items, runs, strict, usage
 
 KINDS = {**{word: kind for kind, word in terminal.WORDS.items()}, **{kind: kind for kind in terminal.WORDS}}
 
@@ -32,6 +35,7 @@ Examples:
   spanport show RUN
   spanport show --errors-only --kind tool RUN
   spanport show --task quito --attempt 2 --content RUN | less
+  spanport show --follow RUN
 """,
 )
 @runs
@@ -42,6 +46,7 @@ Examples:
 @click.option("--errors-only", is_flag=True, help="Only what failed, and what stands above it.")
 @click.option("--task", metavar="NAME", help="Only tasks of this name or id (a pattern such as 'geo_*').")
 @click.option("--attempt", type=int, metavar="N", help="Only attempts of this number, as the source counts.")
+@click.option("--follow", is_flag=True, help="A run that is going on: what is complete, as it comes.")
 @click.option("--content", is_flag=True, help="Messages, arguments and results below each span.")
 @click.option("--max-chars", type=click.IntRange(0), default=2000, metavar="N", help="Characters of each content; 0 for all (2000).")
 @click.option("--width", type=click.IntRange(20), metavar="N", help="Draw for a terminal of this width, also in a pipe.")
@@ -54,6 +59,7 @@ def command(
     errors_only: bool,
     task: str | None,
     attempt: int | None,
+    follow: bool,
     content: bool,
     max_chars: int,
     width: int | None,
@@ -61,11 +67,21 @@ def command(
     """A run as a tree, one line a span: name, status, a waterfall bar, duration, input→output tokens, cost.
 
     ~ marks a duration that was worked out, ≈ one that only keeps the order. In a pipe the tree is plain lines.
+
+    With --follow a terminal shows a summary and the last spans, a pipe gets one line a span as soon as it is complete. It
+    ends with the run, or on Ctrl-C, which shows what is open too.
     """
     account = Account()
     choice = terminal.Choice(depth=depth, kinds=kinds, errors=errors_only, task=task, attempt=attempt)
     most = max_chars if content else None
     with usage(), account:
+        if follow:
+            for name, given in (("depth", depth), ("task", task), ("attempt", attempt)):
+                if given is not None:
+                    raise UsageError(
+                        f"--follow and --{name} exclude each other: what a span stands below is known only once that has ended"
+                    )
+            sys.exit(live(Inputs(runs, from_), from_, strict, account, choice, most, width))
         for one in account.over(Inputs(runs, from_)):
             report = Report(input=str(one), strict=strict)
             with account.input(report, one):
@@ -79,3 +95,32 @@ def command(
                     console = Console(width=width, highlight=False, markup=False, emoji=False)
                     terminal.draw(trace, console, choice, most=most)
     sys.exit(account.status())
+
+
+def live(
+    inputs: Inputs, from_: str | None, strict: bool, account: Account, choice: terminal.Choice, most: int | None, width: int | None
+) -> int:
+    """Show ``inputs`` as they grow; the exit status. The first signal ends the reading, which gives out what is open."""
+    from ..exporters.live import lines, watch
+    from ..exporters.otlp.sender import Stop
+    from ..exporters.pipeline import pumped
+    from .export import signals
+
+    stop = Stop()
+    options = ReadOptions(follow=True, stop=lambda: bool(stop.enough or stop))
+
+    def read(one: Input) -> Iterable[Item]:
+        report = Report(input=str(one), strict=strict)
+        with account.input(report, one):
+            yield from items(one, report, from_, options)
+
+    with signals(stop, follow=True, at_once=True, first="ending: what is open is shown, marked unfinished (again to leave it)"):
+        found = pumped([lambda one=one: read(one) for one in inputs], lambda: bool(stop))  # type: ignore[misc]
+        if width is None and not sys.stdout.isatty():
+            for line in lines(found, choice, most):
+                click.echo(line)
+        else:
+            from rich.console import Console
+
+            watch(found, Console(width=width, highlight=False, markup=False, emoji=False), choice)
+    return 128 + stop.enough if stop.enough else account.status()

@@ -10,10 +10,11 @@ import io
 import mmap
 import os
 import re
+import select
 import stat
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -209,6 +210,38 @@ def split_lines(file: BinaryIO, number: int = 0, offset: int = 0) -> Iterator[Li
                 raise ReadError(f"a line of more than {MAX_LINE:,} bytes", line=number + 1, byte=offset)
     if rest:
         yield Line(number + 1, offset, b"".join(rest), False)
+
+
+def until(stream: BinaryIO, stop: Callable[[], bool], poll: float = 0.1) -> BinaryIO:
+    """``stream``, ending also when ``stop`` turns true while it is waited for more (a live pipe whose writer goes on). A stream that can't be waited for
+    (no file descriptor, Windows) is given as it is."""
+    try:
+        number = stream.fileno()
+        select.select([number], [], [], 0)
+    except (OSError, ValueError, AttributeError):
+        return stream
+    return cast(BinaryIO, _Until(number, stop, poll))
+
+
+class _Until(io.RawIOBase):
+    """See `until`. Reads past the stream's own buffer, which must be empty."""
+
+    def __init__(self, number: int, stop: Callable[[], bool], poll: float) -> None:
+        self._number, self._stop, self._poll = number, stop, poll
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if size is None or size < 0:
+            return b"".join(iter(self.read1, b""))
+        return self.read1(size)
+
+    def read1(self, size: int = _BLOCK) -> bytes:
+        while not self._stop():
+            if select.select([self._number], [], [], self._poll)[0]:
+                return os.read(self._number, size)
+        return b""
 
 
 class _Joined(io.RawIOBase):

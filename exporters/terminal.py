@@ -91,12 +91,14 @@ class Choice:
 
 @dataclass
 class Row:
-    """One line: ``depth`` from 0, ``last`` for each level whether no sibling follows, and how many spans ``below`` it are not shown."""
+    """One line: ``depth`` from 0, ``last`` for each level whether no sibling follows, and how many spans ``below`` it are not shown.
+    ``name``: what it is called where that is not its `label`."""
 
     span: AnySpan
     depth: int
     last: tuple[bool, ...]
     below: int = 0
+    name: str | None = None
 
 
 def failed(span: AnySpan) -> bool:
@@ -356,19 +358,24 @@ def lines(trace: Trace, choice: Choice | None = None, *, most: int | None = None
     """The tree for a pipe, one line a span: kind, name, duration, status, tokens, cost, error. With ``most``, content below each."""
     yield title(trace)
     for row in rows(trace, choice):
-        span = row.span
-        indent = "  " * row.depth
-        parts = [f"{indent}{WORDS[kind_of(span)]} {label(span)}", time_of(span), outcome_of(span), tokens_of(span), cost_of(span)]
-        if parts[3]:
-            parts[3] += " tokens"
-        parts += [error_of(span), f"(+{row.below:,} spans below)" if row.below else ""]
-        yield "  ".join(p for p in parts if p)
-        for artifact in span.artifacts:
-            yield f"{indent}  {artifact_line(artifact)}"
-        if most is not None:
-            for heading, body in content(span, most):
-                for i, line in enumerate(body.split("\n")):
-                    yield f"{indent}    {heading + ': ' if i == 0 else '  '}{line}"
+        yield from row_lines(row, most)
+
+
+def row_lines(row: Row, most: int | None = None) -> Iterator[str]:
+    """One span for a pipe, with its artifacts and, with ``most``, its content below it."""
+    span = row.span
+    indent = "  " * row.depth
+    parts = [f"{indent}{WORDS[kind_of(span)]} {row.name or label(span)}", time_of(span), outcome_of(span), tokens_of(span), cost_of(span)]
+    if parts[3]:
+        parts[3] += " tokens"
+    parts += [error_of(span), f"(+{row.below:,} spans below)" if row.below else ""]
+    yield "  ".join(p for p in parts if p)
+    for artifact in span.artifacts:
+        yield f"{indent}  {artifact_line(artifact)}"
+    if most is not None:
+        for heading, body in content(span, most):
+            for i, line in enumerate(body.split("\n")):
+                yield f"{indent}    {heading + ': ' if i == 0 else '  '}{line}"
 
 
 def draw(trace: Trace, console: Console, choice: Choice | None = None, *, most: int | None = None) -> None:
