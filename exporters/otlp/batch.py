@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from .codec import PIECE_ROOM, Codec, Envelope, Piece
@@ -46,6 +47,7 @@ class Batcher:
         self._full: list[Piece] = []
         self._room = 0
         self._envelopes: set[int] = set()
+        self._before = ""  # the trace of the last piece
 
     def add(self, piece: Piece, parent: str | None) -> Iterable[list[Piece]]:
         """One more span; requests that are full by it."""
@@ -60,6 +62,10 @@ class Batcher:
         if piece.root:
             trace.rooted = True
         self._held += size
+        before, self._before = self._before, piece.envelope.trace_id
+        if before != self._before and self._held > self._limits.bytes and (done := self._open.get(before)) and done.rooted and done.whole:
+            # Its root is there and another trace has begun: it goes, so that sending overlaps with reading.
+            return chain(self._release(before), self._over())
         return self._over() if self._held > self._limits.hold else ()
 
     def _over(self) -> Iterator[list[Piece]]:
