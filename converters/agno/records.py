@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from .. import jsonio, model
 from ..model import ABSENT
@@ -25,7 +26,8 @@ from .times import SLACK, UNKNOWN, Window, point, window
 if TYPE_CHECKING:
     from .events import Engine
 
-PAYLOAD: Final = tuple(f for f in Event.__struct_fields__ if f not in BASE)
+PAYLOAD: Final = Event.__struct_fields__[len(BASE) :]
+_BASE: Final = len(BASE)
 RUN_TYPED: Final = frozenset(
     {
         "run_id", "agent_id", "agent_name", "team_id", "team_name", "session_id", "user_id", "content", "model", "messages", "tools",
@@ -38,14 +40,11 @@ _TASKS: Final = ("TeamTaskCreated", "TeamTaskUpdated", "TeamTaskStateUpdated")
 
 def payload(e: Event, odd: dict[str, Raw]) -> dict[str, Raw]:
     """What an event says beside who, where and when: its set fields, and the unknown ones."""
-    found = {}
-    for name in PAYLOAD:
-        value = getattr(e, name)
-        if isinstance(value, Raw):
-            if value:
-                found[name] = value
-        elif value is not None:
-            found[name] = model.raw(value)
+    found = {
+        name: value if isinstance(value, Raw) else model.raw(value)
+        for name, value in zip(PAYLOAD, astuple(e)[_BASE:], strict=True)
+        if value is not None and value is not ABSENT
+    }
     found.update(odd)
     return found
 
@@ -252,10 +251,11 @@ def terminal(run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
     """What a terminal event says of the run, where no record says it: fields without a typed home."""
     if run.node is not None:
         return
-    for name, value in payload(e, odd).items():
+    said = payload(e, odd)
+    for name, value in said.items():
         if name not in ("content", "member_responses", "step_executor_runs", "messages", "tools") and name not in run.source:
             run.source[name] = value
-    facts(run, payload(e, odd), False)
+    facts(run, said, False)
     run.model, run.provider = run.model or e.model, run.provider or e.model_provider
 
 

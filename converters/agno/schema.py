@@ -330,7 +330,7 @@ BASE = (
     "session_id", "team_session_id", "user_id", "workflow_run_id", "step_id", "parent_step_id", "step_name", "step_index", "nested_depth",
     "event_index",
 )  # fmt: skip
-"""Fields that say which run and step an event belongs to, and when; all others are its payload."""
+"""Fields that say which run and step an event belongs to, and when; all others are its payload. They stand first in `Event`."""
 
 T = TypeVar("T", bound=Struct)
 

@@ -22,6 +22,8 @@ _NEVER_RAN: Final = (
     ("Error while decoding function arguments", "invalid_arguments"),
     ("Tool call limit reached.", "limit"),
 )
+_NULL: Final = Raw(b"null")
+_FALSE: Final = Raw(b"false")
 _TOOL_TYPED = frozenset({"tool_call_id", "tool_name", "tool_args", "result", "content", "role"})
 
 
@@ -138,14 +140,16 @@ def tool_call(run: OpenRun, call: Call, start: int | None, end: int | None, cloc
         if text is not None:
             arguments = jsonio.inner(text)
         result = next((x for x in (tool.result, tool.content) if not jsonio.is_null(x)), ABSENT)
-        kept = {k: v for k, v in jsonio.fields(call.raw).items() if k not in _TOOL_TYPED and not jsonio.is_null(v)}
-        kept.pop("stop_after_tool_call", None) if kept.get("stop_after_tool_call") == Raw(b"false") else None
-        source.update(kept)
-        begun = {k: v for k, v in jsonio.fields(call.first).items() if k != "created_at" and not jsonio.is_null(v)}
         now = jsonio.fields(call.raw)
-        changed = {k: v for k, v in begun.items() if now.get(k) != v and v != Raw(b"false")}
-        if changed:
-            source["started"] = model.raw(changed)
+        kept = {k: v for k, v in now.items() if k not in _TOOL_TYPED and v != _NULL}
+        if kept.get("stop_after_tool_call") == _FALSE:
+            del kept["stop_after_tool_call"]
+        source.update(kept)
+        if call.first and call.first is not call.raw:
+            begun = jsonio.fields(call.first)
+            changed = {k: v for k, v in begun.items() if k != "created_at" and now.get(k) != v and v != _NULL and v != _FALSE}
+            if changed:
+                source["started"] = model.raw(changed)
     if not arguments and call.requested is not None:
         arguments = messages.call_part(call.requested).arguments
     if not result and answer is not None and not jsonio.is_null(answer.record.content):

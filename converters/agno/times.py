@@ -7,6 +7,7 @@ middle, and half of its width is the uncertainty that the span states. Nothing h
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -71,6 +72,12 @@ def point(t: int) -> Window:
     return Window(t, t)
 
 
+@lru_cache(maxsize=1024)
+def _whole(stamp: int) -> Window:
+    """The events of a second share it."""
+    return point(stamp * MILLI) if abs(stamp) > 10**11 else Window(stamp * SECOND, stamp * SECOND + SECOND - 1)
+
+
 def window(stamp: Stamp) -> Window:
     """A time as any version writes it: Unix seconds or (above 10^11) milliseconds, int or float, as number or text, or ISO."""
     if stamp is None or isinstance(stamp, bool):
@@ -85,12 +92,13 @@ def window(stamp: Stamp) -> Window:
             return UNKNOWN
     try:
         if isinstance(stamp, int):
-            if abs(stamp) > 10**11:
-                return point(stamp * MILLI)
-            return Window(stamp * SECOND, stamp * SECOND + SECOND - 1)
+            return _whole(stamp)
         return point(clock.from_milliseconds(stamp) if abs(stamp) > 1e11 else clock.from_seconds(stamp))
     except (ValueError, OverflowError):
         return UNKNOWN
+
+
+_NUMBER: Final = frozenset(b"-0123456789")
 
 
 def number(raw: Raw) -> int | None:
@@ -98,7 +106,7 @@ def number(raw: Raw) -> int | None:
     if not raw:
         return None
     data = bytes(raw)
-    if data[:1] not in b"-0123456789":
+    if data[0] not in _NUMBER:
         return None
     try:
         return clock.from_seconds(data)
