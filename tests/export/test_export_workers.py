@@ -102,3 +102,40 @@ def test_what_needs_one_process_says_so(spanport, document):
     done = spanport("export", run, *ledger)
     assert done.exit_code == 2
     assert "--no-ledger" in done.output
+
+
+def test_sending_overlaps_with_reading(receiver, make):
+    from spanport.exporters.export import Plan, send
+    from spanport.exporters.otlp.batch import Limits
+    from spanport.exporters.otlp.settings import Destination
+
+    def runs():
+        for i in range(6):
+            yield from make(key=str(i))
+        until = time.monotonic() + 10
+        while not receiver.got and time.monotonic() < until:  # what was read goes while this still reads
+            time.sleep(0.01)
+        assert receiver.got
+        yield from make(key="last")
+
+    found = send(runs(), Destination(url=f"{receiver.url}/v1/traces"), Plan(limits=Limits(bytes=8000)))
+    assert (found.read, found.accepted, found.traces) == (56, 56, 7)
+    assert all(r.spans[0].parent_span_id == b"" for r in receiver.got)  # each trace whole, its root first
+
+
+def test_a_slow_receiver_holds_the_reading_back(receiver, make):
+    from spanport.exporters.export import Plan, send
+    from spanport.exporters.otlp.batch import Limits
+    from spanport.exporters.otlp.settings import Destination
+
+    ahead = 0
+
+    def runs():
+        nonlocal ahead
+        for i in range(12):
+            ahead = max(ahead, i - len(receiver.got))
+            yield from make(key=str(i))
+
+    send(runs(), Destination(url=f"{receiver.url}/slow/0.1/v1/traces"), Plan(limits=Limits(bytes=8000)))
+    assert len(receiver.got) >= 4
+    assert ahead <= 8  # one request under way, one that waits, one that is filled: not all twelve
