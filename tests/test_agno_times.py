@@ -119,6 +119,25 @@ def test_an_import_time_stamp_does_not_move_the_run() -> None:
     assert abs(run.start - first * S) <= 2 * S
 
 
+@pytest.mark.parametrize(
+    ("record", "start", "end"),
+    [
+        ("cancelled/plain-tool", 1796068889.0708053, 1796068890.2736776),
+        ("model-error/plain-late", 1796068673.5042164, 1796068673.9043162),
+    ],
+)
+def test_a_lost_execution_is_within_what_it_says(record: str, start: float, end: float) -> None:
+    """The record kept the tool's message and lost its execution. ``start`` and ``end``: by the tool's own log."""
+    found = [s for t in spanport.read(FIXTURES / f"agno/{record}.run_output.json") for s in t.spans]
+    (call,) = [s for s in found if isinstance(s, ToolCall)]
+    assert call.clock == "derived"
+    assert abs(call.start / 1e9 - start) <= call.uncertainty / 1e9 + 0.010
+    assert abs(call.end / 1e9 - end) <= call.uncertainty / 1e9 + 0.010
+    first = min((s for s in found if isinstance(s, ModelRequest)), key=lambda s: s.start)
+    assert first.id == call.requested_by
+    assert first.end <= call.start
+
+
 def test_seconds_never_become_floats() -> None:
     found = [s for t in spanport.read(FIXTURES / "agno/tools/plain.run_output.json") for s in t.spans]
     call = next(s for s in found if isinstance(s, ToolCall) and s.name == "get_weather")

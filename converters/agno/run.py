@@ -86,7 +86,7 @@ class OpenRun:
         self.requests_seen = False
         self.stated = False
         self.delegations: list[Call] = []
-        self.windows: dict[str, tuple[int | None, int | None]] = {}
+        self.begins: dict[str, tuple[int, int]] = {}  # of the current turn's calls: when each began, and by how much that may be off
         self.waits: list[tuple[Window, Window]] = []
         self.after: int | None = None
         self.old = False  # a stream without request events: requests are concluded
@@ -303,17 +303,17 @@ class OpenRun:
 
     def _place(self, r: Request, last: bool) -> None:
         """The request's span: now, when an exact instant stands before it (or nobody can wait); else when the run's own start is known."""
-        first = min((t for c in r.calls if (t := self.windows.get(c.id, (None, None))[0]) is not None), default=None)
+        first, off = min((begin for c in r.calls if (begin := self.begins.get(c.id)) is not None), default=(None, 0))
         turn = r.turn
         r.input = list(turn.before) if turn is not None else self.answers
         r.output = [said] if (said := turn.message if turn is not None else spans.said(r)).parts else []
-        self.answers, self.windows = r.answers, {}
+        self.answers, self.begins = r.answers, {}
         if last:
             self.request_last = r
         r.history = self.chain.history()
         self.chain.close(r.id, r.input, r.output)
         now = (r.after is not None or self.live) and not last
-        self.later(lambda base: spans.request(self, r, first, base), now)
+        self.later(lambda base: spans.request(self, r, first, base, off), now)
         for call in r.unran:
             self.later(partial(self._unran, call), now)
 
@@ -368,6 +368,7 @@ class OpenRun:
             call = self._new_call(a, r)
             call.answer = answer
             self._fill(call, found)
+            self._lost(call, r, turn)
             call.over = True
             if call.delegates and self.claim is not None:
                 self.claim(call)
@@ -391,6 +392,23 @@ class OpenRun:
         if not call.done.exact and call.answer is not None:
             call.done = window(call.answer.record.created_at)
         call.after = self.soft
+
+    def _lost(self, call: Call, r: Request, turn: Turn) -> None:
+        """A call whose execution the record lost (fixtures cancelled/plain-tool, model-error/plain-late): the first began when its request
+        ended, which is stamped when it began and has a duration; any other, between that and its answer. The run's own duration narrows both."""
+        took, plan = turn.clocks.duration, self.plan
+        if call.tool is not None or call.done.lo is None or took is None or turn.time.lo is None or plan is None or turn not in plan.turns:
+            return
+        began = turn.time.moved(took)
+        lasted = clocks(self.metrics).duration
+        if lasted is not None and len(self.tries) == 1 and not plan.waits:
+            here = next(i for i, t in enumerate(plan.turns) if t is turn)
+            until = sum(t.clocks.duration or 0 for t in plan.turns[: here + 1])
+            left = sum(t.clocks.duration or 0 for t in plan.turns[here + 1 :])
+            first = plan.turns[0].time.hi
+            began = began.after(call.done.lo + left - lasted + until)
+            call.done = call.done.before(first + lasted - left if first is not None else None)
+        call.started = Window(began.lo, call.done.hi) if r.calls else began.before(call.done.hi)
 
     def _new_call(self, a: Asked, r: Request | None, attempt: Try | None = None) -> Call:
         t = attempt or self.attempt
@@ -557,7 +575,8 @@ class OpenRun:
         span = spans.tool_call(self, call, start, end, "recorded" if s.recorded else "derived", off)
         if call.delegates:
             self.delegations.append(call)
-        self.windows[call.id] = (start, end)
+        if start is not None:
+            self.begins[call.id] = (start, s.start.slack)
         self.searched = self.searched or "search_knowledge" in call.name
         self.tail = 0
         if self.request is not None and span.result:

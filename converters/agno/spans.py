@@ -39,8 +39,8 @@ def said(r: Request) -> model.Message:
     return model.Message(role="assistant", parts=parts + list(r.asked))
 
 
-def request(run: OpenRun, r: Request, first_tool: int | None, base: tuple[int | None, int]) -> model.ModelRequest:
-    """The request's span. ``first_tool``: when the first of its calls began; ``base``: when the thing before it ended, where the request does not know.
+def request(run: OpenRun, r: Request, first_tool: int | None, base: tuple[int | None, int], tool_off: int = 0) -> model.ModelRequest:
+    """The request's span. ``first_tool``: when the first of its calls began (± ``tool_off``); ``base``: when the thing before it ended, where the request does not know.
 
     It begins when what came before it ended (a tool, the start of the run), and ends when its first tool begins; else the seconds of its events and its own
     duration bound it (`agno.md` §14.3)."""
@@ -58,7 +58,7 @@ def request(run: OpenRun, r: Request, first_tool: int | None, base: tuple[int | 
         start, off = start.after(after).before(first_tool), 0
     if times.duration is not None and r.inserted:
         if first_tool is not None:
-            start, end = point(max(after or 0, first_tool - times.duration)), point(first_tool)
+            start, end, off = point(max(after or 0, first_tool - times.duration)), point(first_tool), max(off, tool_off)
         else:
             if not follows and run.end is not None:
                 start = start.before(run.end - times.duration)
