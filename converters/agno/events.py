@@ -25,6 +25,15 @@ from .schema import BASE, Event, Record, Tool, items, loosely
 from .schema import Requirement as Requirement
 from .times import UNKNOWN, Window, clocks, number, point, window
 
+
+def _base(name: str) -> str:
+    """An event's name without ``Team``, and as the later versions have it."""
+    bare = name.removeprefix("Team")
+    if bare in _HANDLERS:
+        return bare
+    return _ALIASES.get(bare, _ALIASES.get(name, name))
+
+
 _ALIASES: Final = {
     "RunResponse": "RunContent",
     "RunResponseContent": "RunContent",
@@ -231,9 +240,7 @@ class Engine:
     def event(self, e: Event, odd: dict[str, Raw], again: bool = False) -> None:
         """One event, in the order of the stream."""
         name = e.event
-        base = name[4:] if name.startswith("Team") and name[4:] in _HANDLERS else _ALIASES.get(name, name)
-        if name.startswith("Team") and name[4:] in _ALIASES:
-            base = _ALIASES[name[4:]]
+        base = name if name in _HANDLERS else _base(name)
         run_id = e.run_id
         if run_id is None:
             if base == "WorkflowAgentStarted":

@@ -66,6 +66,8 @@ def count(raw: Raw) -> int | None:
     if not raw:
         return None
     value = jsonio.value(raw)
+    if value.__class__ is int:
+        return value if 0 <= value < 1 << 63 else None
     if isinstance(value, list):
         numbers = [n for n in value if isinstance(n, int) and not isinstance(n, bool)]
         value = sum(numbers) if numbers and len(numbers) == len(value) else None
@@ -77,8 +79,9 @@ def count(raw: Raw) -> int | None:
 def counts(t: Any) -> Usage | None:
     """The same for any Struct with Agno's token fields (an event too)."""
 
-    def first(*names: str) -> int | None:
-        return next((n for name in names if (n := count(getattr(t, name, ABSENT))) is not None), None)
+    def first(name: str, other: str = "") -> int | None:
+        found = count(getattr(t, name, ABSENT))
+        return found if found is not None or not other else count(getattr(t, other, ABSENT))
 
     def detail(group: str, name: str) -> int | None:
         return count(jsonio.fields(getattr(t, group, ABSENT)).get(name, ABSENT)) or None

@@ -13,7 +13,7 @@ from .. import ids, jsonio
 from ..model import ABSENT, AnySpan, Chunk, Error, Event, History, Link, Message, Outcome, Status, ToolCallPart, Usage, Value
 from .messages import Answer, Turn
 from .schema import Asked, Tool
-from .times import UNKNOWN, Window
+from .times import NO_CLOCKS, UNKNOWN, Clocks, Window, clocks
 
 FAMILY: Final = "agno"
 DELEGATES: Final = ("delegate", "transfer_task", "execute_task", "run_member", "run_workflow")
@@ -74,6 +74,15 @@ class Call:
     source: dict[str, Raw] = field(default_factory=dict)
     outcome: Outcome | None = None
     requested: Asked | None = None
+    read: tuple[Raw, Clocks] = (ABSENT, NO_CLOCKS)
+
+    @property
+    def clocks(self) -> Clocks:
+        """Those of its execution, read once for each state of it."""
+        metrics = self.tool.metrics if self.tool is not None else ABSENT
+        if self.read[0] is not metrics:
+            self.read = (metrics, clocks(metrics))
+        return self.read[1]
 
     @property
     def delegates(self) -> bool:

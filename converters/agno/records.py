@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import compress
+from operator import is_not
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 PAYLOAD: Final = Event.__struct_fields__[len(BASE) :]
 _BASE: Final = len(BASE)
+_UNSET: Final = astuple(Event())[_BASE:]
 RUN_TYPED: Final = frozenset(
     {
         "run_id", "agent_id", "agent_name", "team_id", "team_name", "session_id", "user_id", "content", "model", "messages", "tools",
@@ -40,10 +43,10 @@ _TASKS: Final = ("TeamTaskCreated", "TeamTaskUpdated", "TeamTaskStateUpdated")
 
 def payload(e: Event, odd: dict[str, Raw]) -> dict[str, Raw]:
     """What an event says beside who, where and when: its set fields, and the unknown ones."""
+    values = astuple(e)[_BASE:]
     found = {
         name: value if isinstance(value, Raw) else model.raw(value)
-        for name, value in zip(PAYLOAD, astuple(e)[_BASE:], strict=True)
-        if value is not None and value is not ABSENT
+        for name, value in compress(zip(PAYLOAD, values, strict=True), map(is_not, values, _UNSET))
     }
     found.update(odd)
     return found

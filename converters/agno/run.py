@@ -142,8 +142,12 @@ class OpenRun:
 
     def tick(self, at: Window) -> Window:
         """The clock of an event: seconds never run backwards within a run."""
-        if at.lo is not None:
-            self.now = at if self.now.lo is None else Window(max(self.now.lo, at.lo), max(self.now.hi or at.hi or at.lo, at.hi or at.lo))
+        now = self.now
+        if at is not now and at.lo is not None:  # the events of a second share their window
+            if now.lo is None or (now.hi is not None and at.hi is not None and at.lo >= now.lo and at.hi >= now.hi):
+                self.now = at
+            else:
+                self.now = Window(max(now.lo, at.lo), max(now.hi or at.hi or at.lo, at.hi or at.lo))
         return self.now
 
     def start(self, at: Window) -> None:
@@ -386,7 +390,7 @@ class OpenRun:
     def _fill(self, call: Call, found: tuple[Tool, dict[str, Raw], Raw] | None) -> None:
         if found is not None:
             call.tool, call.odd, call.raw = found
-            c = clocks(call.tool.metrics)
+            c = call.clocks
             if c.start is not None and c.end is not None:
                 call.started, call.done = point(c.start), point(c.end)
         if not call.done.exact and call.answer is not None:
@@ -491,7 +495,7 @@ class OpenRun:
             call.started = UNKNOWN
         call.tool, call.raw, call.odd, call.over, call.text = tool, raw, odd, True, text
         call.failed = tool.tool_call_error is True
-        c = clocks(tool.metrics)
+        c = call.clocks
         call.done = at
         if c.start is not None and c.end is not None:
             call.done = point(c.end)
@@ -532,7 +536,7 @@ class OpenRun:
             before = self.soft
 
     def stretch(self, call: Call) -> Stretch:
-        c = clocks(call.tool.metrics) if call.tool is not None else NO_CLOCKS
+        c = call.clocks
         if c.start is not None and c.end is not None and c.end >= c.start:
             duration = c.duration if c.duration is not None else c.end - c.start
             generator = duration < _GENERATOR and (call.custom or call.children or (call.delegates and call.begun))
