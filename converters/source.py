@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple, cast
+from typing import IO, Any, BinaryIO, cast
+
+from msgspec import Struct
 
 from .errors import ReadError
 from .jsonio import MAX_DOCUMENT, MAX_LINE
@@ -26,6 +28,8 @@ from .jsonio import MAX_DOCUMENT, MAX_LINE
 HEAD = 1 << 16
 """Bytes that recognition looks at."""
 _BLOCK = 1 << 20
+_LINES = 1 << 18
+"""Bytes that are split into lines at once: of lines of one byte each, the pieces take twenty times as much."""
 _IN_MEMORY = 8 << 20
 """A document that has no file of its own (compressed, a pipe, a URL) is held in memory up to here, then in a temporary file."""
 _GZIP, _ZSTD = b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
@@ -33,7 +37,7 @@ _MAGIC = len(_ZSTD)
 _URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]+(?:::)?)+://")
 
 
-class Line(NamedTuple):
+class Line(Struct, frozen=True, gc=False):
     """One line of a stream: its number from 1, the byte offset of its start, its bytes without the ``\\n``, and whether a
     ``\\n`` ended it (a last line without one may be cut)."""
 
@@ -192,20 +196,19 @@ def split_lines(file: BinaryIO, number: int = 0, offset: int = 0) -> Iterator[Li
     read = getattr(file, "read1", file.read)
     rest: list[bytes] = []
     held = 0
-    while block := read(_BLOCK):
-        start = 0
-        while (end := block.find(b"\n", start)) >= 0:
-            piece = block[start:end]
-            if rest:
-                piece = b"".join(rest) + piece
-                rest, held = [], 0
+    while block := read(_LINES):
+        pieces = block.split(b"\n")
+        last = pieces.pop()
+        if pieces and rest:
+            pieces[0] = b"".join((*rest, pieces[0]))
+            rest, held = [], 0
+        for piece in pieces:
             number += 1
             yield Line(number, offset, piece, True)
             offset += len(piece) + 1
-            start = end + 1
-        if start < len(block):
-            rest.append(block[start:])
-            held += len(block) - start
+        if last:
+            rest.append(last)
+            held += len(last)
             if held > MAX_LINE:
                 raise ReadError(f"a line of more than {MAX_LINE:,} bytes", line=number + 1, byte=offset)
     if rest:

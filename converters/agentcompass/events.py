@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from .. import ids
-from ..clock import from_seconds
+from ..clock import SECOND, from_seconds
 from ..errors import ReadError, Report
 from ..jsonio import decode, fields, is_null
 from ..model import ABSENT, Attempt, Clock, Error, Event, Item, Phase, Run, Status, Task, TraceHeader, Value, raw
@@ -70,6 +70,9 @@ ERROR_TYPES: Final = {"timed_out": "timeout"}
 _GLUE = b'{"run_id"'
 _PLAIN: Final = ("string", "number", "true", "false")
 _NO_PAYLOAD: Final[dict[str, Raw]] = {}
+_EMPTY: Final = Raw(b"{}")
+_DIGITS: Final[tuple[int, ...]] = tuple(10 ** (9 - n) for n in range(10))
+"""What a fraction of a second of n digits is multiplied by to give ns."""
 
 Identity = tuple[str | None, int | None, str]
 
@@ -168,6 +171,7 @@ class Progress:
         self._last: tuple[Identity, _Run] | None = None
         self.latest: _Run | None = None
         self._zone = Zone(None)
+        self._second, self._second_ns = b"", 0
         self._until: int | None = None
         self.wanted: Callable[[str], bool] | None = None
         """Which tasks are told of (a share of the run); None for all. Of the others only the times count. The run is then not whole."""
@@ -259,7 +263,8 @@ class Progress:
         if self.wanted is not None and e.task_id is not None and not self.wanted(e.task_id):
             return
         first = run.first
-        if e.request_key != first.request_key or e.request_name != first.request_name or bytes(e.payload)[:1] != b"{":
+        payload = e.payload
+        if e.request_key != first.request_key or e.request_name != first.request_name or (payload != _EMPTY and bytes(payload)[:1] != b"{"):
             odd = _stray(e, first, odd)
         if e.task_id is None:
             self._run_event(run, e, odd, time, number, out)
@@ -267,8 +272,13 @@ class Progress:
             self._task_event(run, e, odd, time, number, out)
 
     def _time(self, raw: Raw) -> int | None:
+        whole, _, fraction = (data := bytes(raw)).partition(b".")
+        if whole == self._second and fraction.isdigit() and len(fraction) < 10:  # most stamps share their second with the one before
+            return self._second_ns + int(fraction) * _DIGITS[len(fraction)]
         try:
-            found = from_seconds(bytes(raw).decode())
+            found = from_seconds(data.decode())
+            if whole.isdigit() and 0 <= found < LARGEST - SECOND:
+                self._second, self._second_ns = whole, int(whole) * SECOND
         except ValueError:
             return self._zone.moment(raw)
         return found if 0 <= found < LARGEST else self._zone.moment(raw)
@@ -312,7 +322,6 @@ class Progress:
                 return
             task = run.tasks[name] = _Task(id, time, e.event == "task_started", e.category)
         if e.attempt is None:
-            task.last = max(task.last, time)
             target: _Open = task
         else:
             known = task.attempts.get(e.attempt, 0)
@@ -322,7 +331,8 @@ class Progress:
             if isinstance(known, int):
                 known = task.attempts[e.attempt] = _Open(attempt_id(run.trace, name, e.attempt), time, e.event == "attempt_started")
             target = known
-            target.last = max(target.last, time)
+        if time > target.last:
+            target.last = time
         if e.category != task.category:
             if task.category is None:
                 task.category = e.category
@@ -391,36 +401,38 @@ class Progress:
         phase, owner.phase = owner.phase, None
         if phase is None:
             return
-        end = max(time if time is not None else phase.last, phase.start)
-        owner.child = max(owner.child, end)
-        attributes: dict[str, Value] = {}
-        if phase.word is not None:
-            attributes["agentcompass.status"] = phase.word
-        if phase.name == "plan" and time is not None:
-            # The limiter is taken after the plan is resolved: from then on the attempt waits for a free slot.
-            resolved = [x.time for x in phase.events if x.name == "execution_plan_resolved" and x.time is not None]
-            if resolved:
-                attributes["agentcompass.queue_seconds"] = (end - resolved[-1]) / 1e9
-        out.append(
-            Phase(
-                id=ids.span_id(run.trace, owner.id, "phase", phase.key),
-                trace_id=run.trace,
-                name=phase.name,
-                key=phase.key,
-                parent_id=owner.id,
-                start=phase.start,
-                end=end,
-                clock="derived",
-                unfinished=time is None,
-                status=phase.status,
-                error=phase.error,
-                events=phase.events,
-                attributes=attributes,
-                source=phase.source,
-                type=PHASE_TYPES.get(phase.name),
-                retry=phase.retry,
-            )
+        end = time if time is not None else phase.last
+        if end < phase.start:
+            end = phase.start
+        if end > owner.child:
+            owner.child = end
+        span = Phase(
+            id=ids.span_id(run.trace, owner.id, "phase", phase.key),
+            trace_id=run.trace,
+            name=phase.name,
+            key=phase.key,
+            parent_id=owner.id,
+            start=phase.start,
+            end=end,
+            clock="derived",
+            unfinished=time is None,
+            source=phase.source,
+            type=PHASE_TYPES.get(phase.name),
+            retry=phase.retry,
         )
+        # Few phases have any of what follows, and there are more phases than anything else.
+        if phase.status != "unset":
+            span.status, span.error = phase.status, phase.error
+        if phase.word is not None:
+            span.attributes["agentcompass.status"] = phase.word
+        if phase.events:
+            span.events = phase.events
+            if phase.name == "plan" and time is not None:
+                # The limiter is taken after the plan is resolved: from then on the attempt waits for a free slot.
+                resolved = [x.time for x in phase.events if x.name == "execution_plan_resolved" and x.time is not None]
+                if resolved:
+                    span.attributes["agentcompass.queue_seconds"] = (end - resolved[-1]) / 1e9
+        out.append(span)
 
     def _attempt(
         self, run: _Run, task: _Task, name: str, e: Line | None, odd: dict[str, Raw], time: int | None, out: list[Item], number: int = 0
@@ -605,7 +617,7 @@ def _unused(e: Line, odd: dict[str, Raw], *names: str) -> dict[str, Raw]:
 
 def _members(payload: Raw) -> dict[str, Raw]:
     """The members of a payload; mostly there are none."""
-    return fields(payload) if payload and bytes(payload) != b"{}" else {}
+    return fields(payload) if payload and payload != _EMPTY else {}
 
 
 def _clock(stated: bool) -> Clock:
@@ -646,8 +658,10 @@ def event_of(e: Line, odd: dict[str, Raw], payload: dict[str, Raw], time: int) -
 def read_lines(lines: Iterator[Bytes], report: Report, format: str) -> Iterator[Item]:
     """All items of a stream."""
     progress = Progress(report, format)
+    feed = progress.feed
     for line in lines:
-        yield from progress.feed(line)
+        if items := feed(line):
+            yield from items
     yield from progress.close()
     if not progress.lines:
         raise ReadError(
