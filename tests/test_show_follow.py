@@ -16,6 +16,13 @@ def follow(path, **more):
     )
 
 
+def ended(process):
+    """What is left of both outputs. Not ``communicate``, which passes over what ``readline`` has in its buffer."""
+    rest, err = process.stdout.read(), process.stderr.read()
+    process.wait(60)
+    return rest, err
+
+
 def test_each_span_as_it_comes_and_an_end_with_the_run(tmp_path):
     data = STREAM.read_bytes()
     growing = tmp_path / "progress.jsonl"
@@ -25,7 +32,7 @@ def test_each_span_as_it_comes_and_an_end_with_the_run(tmp_path):
     assert head[0].startswith("trace ")
     with growing.open("ab") as file:
         file.write(data[len(data) // 2 :])
-    rest, err = process.communicate(timeout=60)
+    rest, err = ended(process)
     assert (process.returncode, err) == (0, "")
     assert len(head) + len(rest.splitlines()) == 1 + SPANS
 
@@ -38,7 +45,7 @@ def test_what_is_open_is_shown_when_the_reading_is_ended(tmp_path):
     assert process.stdout.readline().startswith("trace ")
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    rest, err = process.communicate(timeout=60)
+    rest, err = ended(process)
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert any(" run " in line for line in rest.splitlines())
