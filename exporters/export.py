@@ -24,6 +24,7 @@ from .otlp.batch import Batcher, Limits
 from .otlp.codec import JSON, PROTOBUF, Codec, Envelope, Piece
 from .otlp.sender import Channel, Keep, Retry, Sender, Stop, shortened
 from .otlp.settings import Destination
+from .seen import Seen
 
 if TYPE_CHECKING:
     from .ledger import Ledger
@@ -125,9 +126,7 @@ class Encoder:
         self._say_large, self._large, self._sizes = say_large, False, Counter[str]()
         self._codec, self._plan, self.account = codec, plan, account
         self._envelopes: dict[str, Envelope] = {}
-        self._seen: dict[str, set[str]] = {}
-        self._trace, self._of_trace = "", set[str]()  # the trace of the last span, and what of it was seen
-        self._ids: dict[str, str] = {}
+        self._spans, self._ids = Seen(), Seen()
 
     def encode(self, item: Item) -> tuple[Piece, str | None] | None:
         """The span ``item`` encoded, with its parent's id; None for a header, and for a second span with the same id in the same trace,
@@ -139,13 +138,10 @@ class Encoder:
                 account.traces += 1
             return None
         account.read += 1
-        if item.trace_id != self._trace:
-            self._trace, self._of_trace = item.trace_id, self._seen.setdefault(item.trace_id, set())
-        if item.id in self._of_trace:
+        if not self._spans.add(item.trace_id + item.id):
             account.left_out["twice"] += 1
             return None
-        self._of_trace.add(item.id)
-        if plan.unique_span_ids and self._ids.setdefault(item.id, item.trace_id) != item.trace_id:
+        if plan.unique_span_ids and not self._ids.add(item.id):  # seen, and not in this trace
             account.warnings["span ids that occur in two traces: this backend keeps only the first"] += 1
         flat = self.dress(flatten(item, plan.profile))
         if item.start is not None:

@@ -14,16 +14,18 @@ from typing import Final
 from .codec import PIECE_ROOM, Codec, Envelope, Piece
 
 MIB: Final = 1 << 20
+_OBJECTS: Final = 256
+"""Bytes of memory that a piece takes beside its data: of a small span, as much again."""
 
 
 @dataclass(frozen=True)
 class Limits:
     """``bytes`` of one request before compression (servers take 4 MiB over gRPC by default), ``spans`` of one request, ``hold``: bytes of
-    encoded spans that may wait for the rest of their traces."""
+    memory that encoded spans may take while they wait for the rest of their traces."""
 
     bytes: int = 3 * MIB
     spans: int = 2048
-    hold: int = 64 * MIB
+    hold: int = 16 * MIB
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Batcher:
             trace = self._open[piece.envelope.trace_id] = _Open()
         trace.pieces.append(piece)
         trace.parents.append(parent)
-        size = len(piece.data) + PIECE_ROOM
+        size = len(piece.data) + _OBJECTS
         trace.bytes += size
         if piece.root:
             trace.rooted = True

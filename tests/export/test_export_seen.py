@@ -1,0 +1,30 @@
+"""Spans that have come: told exactly, however many there are, in few bytes."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+
+from spanport.exporters import seen
+
+
+def test_it_tells_as_a_set_does() -> None:
+    rng = random.Random(3)
+    found, known = seen.Seen(), set()
+    for _ in range(100_000):
+        name = f"{rng.randrange(50_000):x}"
+        assert found.add(name) == (name not in known)
+        known.add(name)
+
+
+def test_a_span_takes_few_bytes() -> None:
+    found = seen.Seen()
+    count = 60_000
+    tracemalloc.start()
+    try:
+        for i in range(count):
+            assert found.add(f"{i:032x}")
+        size = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert size < 18 * count
