@@ -17,6 +17,7 @@ from ..converters.conventions.flat import FlatSpan, Profile
 from ..converters.conventions.semconv import SCHEMA_URL
 from ..converters.model import Item, TraceHeader
 from ..converters.otlp.encode import resource_attributes, scope_version
+from ..converters.seen import Seen
 from ..converters.stages.limits import limit
 from ..converters.stages.safe import safe
 from .otlp.account import Account
@@ -24,7 +25,6 @@ from .otlp.batch import Batcher, Limits
 from .otlp.codec import JSON, PROTOBUF, Codec, Envelope, Piece
 from .otlp.sender import Channel, Keep, Retry, Sender, Stop, shortened
 from .otlp.settings import Destination
-from .seen import Seen
 
 if TYPE_CHECKING:
     from .ledger import Ledger

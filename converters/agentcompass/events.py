@@ -1,6 +1,6 @@
 """``progress.jsonl`` as spans: run, task, attempt and phase, sans-IO. Lines go in, spans come out as they complete.
 
-Memory is bounded by what is open: a task that has finished leaves 8 bytes of its id behind, by which a late event is recognised.
+Memory is bounded by what is open: a task that has finished leaves a few bytes of its id behind, by which a late event is recognised.
 This module opens no files, knows nothing of ``details/`` and makes no model requests or tool calls: the stream holds none.
 
 Rules (fixtures in ``fixtures/agentcompass/``): there is no "phase ended" event, so a phase ends at the next different phase of the same task and
@@ -21,6 +21,7 @@ from ..clock import SECOND, from_seconds
 from ..errors import ReadError, Report
 from ..jsonio import decode, fields, is_null
 from ..model import ABSENT, Attempt, Clock, Error, Event, Item, Phase, Run, Status, Task, TraceHeader, Value, raw
+from ..seen import Seen
 from ..source import Line as Bytes
 from .schema import FAMILY, LARGEST, Line, Zone, decode_line, decode_object, integer, kind, line_of, plain, words
 
@@ -148,7 +149,7 @@ class _Run:
         self.trace = header.id
         self.span = _Open(run_id(header.id), time, False)
         self.tasks: dict[str, _Task] = {}
-        self.done: set[int] = set()
+        self.done = Seen()
         self.model: str | None = None
         self.benchmark: str | None = None
         self.harness: str | None = None
@@ -317,7 +318,7 @@ class Progress:
         task = run.tasks.get(name)
         if task is None:
             id = task_id(run.trace, name)
-            if int(id, 16) in run.done:
+            if id in run.done:
                 self.report.note("late-event", f"{e.event} after the end of task {name!r} passed over", "lost", line=number)
                 return
             task = run.tasks[name] = _Task(id, time, e.event == "task_started", e.category)
@@ -484,7 +485,7 @@ class Progress:
                 self._attempt(run, task, name, None, _NO_PAYLOAD, time, out, n)
         self._close_phase(run, task, time, out)
         del run.tasks[name]
-        run.done.add(int(task.id, 16))
+        run.done.add(task.id)
         attributes: dict[str, Value] = {}
         status: str | None = None
         error: Error | None = None

@@ -1,11 +1,11 @@
-"""Spans that have come: told exactly, however many there are, in few bytes."""
+"""Names that have come: told exactly, however many there are, in few bytes."""
 
 from __future__ import annotations
 
 import random
 import tracemalloc
 
-from spanport.exporters import seen
+from spanport.converters import seen
 
 
 def test_it_tells_as_a_set_does() -> None:
@@ -13,11 +13,13 @@ def test_it_tells_as_a_set_does() -> None:
     found, known = seen.Seen(), set()
     for _ in range(100_000):
         name = f"{rng.randrange(50_000):x}"
+        assert (name in found) == (name in known)
         assert found.add(name) == (name not in known)
         known.add(name)
+    assert len(found) == len(known)
 
 
-def test_a_span_takes_few_bytes() -> None:
+def test_a_name_takes_few_bytes() -> None:
     found = seen.Seen()
     count = 60_000
     tracemalloc.start()
