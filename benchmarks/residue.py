@@ -45,8 +45,7 @@ def residue(path: Path) -> tuple[str, int, int] | None:
     except SpanportError as error:
         print(f"{path}: {error}", file=sys.stderr)
         return None
-    proto = found.name == "otlp-proto"
-    base, record = carry.load(held.getvalue(), found.lines, proto), carry.load(data, found.lines, proto)
+    base, record = carry.load_as(found, held.getvalue()), carry.load_as(found, data)
     difference = patch.diff(base.value(), record.value())
     size = 0 if difference is None else len(json.dumps(difference, separators=(",", ":"), ensure_ascii=False).encode())
     if not patch.same(patch.apply(base.value(), difference), record.value()):

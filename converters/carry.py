@@ -17,19 +17,18 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
 
-from . import patch
+from . import patch, registry
 from .jsonio import MAX_LINE
 from .model import ABSENT, AnySpan, Attempt, Carry, Item, ModelRequest, Run, Task, ToolCall, TraceHeader, kind_of
+from .registry import Format
 from .source import Source
-
-if TYPE_CHECKING:
-    from .registry import Format
 
 VERSION: Final = 1
 """Of the mapping: to be raised when readers or writers change what they make of a record. A carry of another version is told of when its base differs."""
@@ -53,15 +52,45 @@ class Record(Struct):
         return {"form": self.form, "items": self.items}
 
 
+@dataclass(frozen=True)
+class Carrier:
+    """How a format holds carries that has another place for them than an open field (`registry.Format.carrier` names one). ``embed`` puts them into what was written,
+    TypeError when nothing there could hold them; ``load`` and ``dump`` are for a format that is no text: its record as plain values, and back."""
+
+    embed: Callable[[bytes, list[Carry]], bytes]
+    load: Callable[[bytes], Record] | None = None
+    dump: Callable[[Record], bytes] | None = None
+
+
+def carrier_of(format: Format) -> Carrier | None:
+    """The carrier that ``format`` supplies, if any."""
+    if format.carrier is None:
+        return None
+    found: Carrier = registry.load(format.carrier)
+    return found
+
+
 # ------------------------------------------------------------------------------------------------------ record ⇄ bytes
+def load_as(format: Format, data: bytes | memoryview) -> Record:
+    """The record of ``format`` in ``data``."""
+    carrier = carrier_of(format)
+    return carrier.load(bytes(data)) if carrier is not None and carrier.load is not None else load(data, format.lines)
+
+
+def dump_as(format: Format, record: Record, indent: int | None = None) -> bytes:
+    """The record as bytes of ``format``."""
+    carrier = carrier_of(format)
+    if carrier is None or carrier.dump is None or record.form == "text":
+        return dump(record, indent)
+    return carrier.dump(record)
+
+
 def _loads(text: str) -> Any:
     return json.loads(text)
 
 
-def load(data: bytes | memoryview, lines: bool = False, proto: bool = False) -> Record:
+def load(data: bytes | memoryview, lines: bool = False) -> Record:
     """The record in ``data``. ``lines``: of a format that is JSON Lines, so that a single line is no document. A line that is no JSON is kept as it is."""
-    if proto:
-        return _load_proto(bytes(data))
     raw = bytes(data)
     text = raw.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
     if not lines and (whole := _whole(text)) is not None:
@@ -95,12 +124,10 @@ _LINE: Final = "\0line"
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-def dump(record: Record, indent: int | None = None, proto: bool = False) -> bytes:
+def dump(record: Record, indent: int | None = None) -> bytes:
     """The record as bytes: NaN and lone surrogates as they were."""
     if record.form == "text":
         return b"".join(str(x).encode("latin-1") for x in record.items)
-    if proto:
-        return _dump_proto(record)
     if record.form == "json":
         return _text(record.items[0], indent) + (b"\n" if indent else b"")
     return b"".join((x[_LINE].encode("utf-8", "surrogateescape") if _is_line(x) else _text(x, None)) + b"\n" for x in record.items)
@@ -117,30 +144,6 @@ def _text(value: Any, indent: int | None) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return _SURROGATE.sub(lambda m: f"\\u{ord(m[0]):04x}", text).encode()
-
-
-def _load_proto(data: bytes) -> Record:
-    from google.protobuf import json_format
-    from google.protobuf.message import DecodeError
-    from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
-
-    from .otlp.decode import places
-
-    try:
-        groups = [ResourceSpans.FromString(data[a:b]) for a, b in places(memoryview(data))]
-    except (DecodeError, ValueError):
-        return Record("text", [data.decode("latin-1")])
-    return Record("lines", [json_format.MessageToDict(group) for group in groups])
-
-
-def _dump_proto(record: Record) -> bytes:
-    from google.protobuf import json_format
-    from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
-
-    message = TracesData()
-    for item in record.items:
-        json_format.ParseDict(item, message.resource_spans.add())
-    return message.SerializeToString()
 
 
 def indent_of(data: bytes) -> int | None:
@@ -176,8 +179,8 @@ class Mismatch(Exception):
     """The base is not the one that the carry was made for."""
 
 
-def use(carry: Carry, base: Record, indent: int | None, proto: bool) -> bytes:
-    """The original record, from what it became. Mismatch when ``base`` is another one, or the carry itself is damaged."""
+def use(carry: Carry, base: Record, format: Format, indent: int | None) -> bytes:
+    """The original record, of ``format``, from what it became. Mismatch when ``base`` is another one, or the carry itself is damaged."""
     if patch.digest(base.value()) != carry.base:
         version = f"; it was made by mapping {carry.version}, this is {VERSION}" if carry.version != VERSION else ""
         raise Mismatch(f"the record was changed since it was converted{version}")
@@ -187,12 +190,13 @@ def use(carry: Carry, base: Record, indent: int | None, proto: bool) -> bytes:
             data = opened.decompress(base64.b64decode(carry.record, validate=True), MAX_RECORD)
             if opened.unconsumed_tail or not opened.eof:
                 raise Mismatch("the carried record is damaged or too large")
-            return dump(load(data, True), None, True) if proto else data
+            carrier = carrier_of(format)
+            return data if carrier is None or carrier.dump is None else dump_as(format, load(data, True))
         except (binascii.Error, ValueError, zlib.error) as error:
             raise Mismatch(f"the carried record is damaged: {error}") from error
     try:
         value = patch.apply(base.value(), json.loads(bytes(carry.patch)) if carry.patch else None)
-        return dump(Record(value["form"], value["items"]), indent, proto)
+        return dump_as(format, Record(value["form"], value["items"]), indent)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Mismatch(f"the carried difference is damaged: {error}") from error
 
@@ -453,12 +457,16 @@ def without(items: Iterable[Item]) -> Iterator[Item]:
 
 
 __all__ = [
+    "Carrier",
     "Mismatch",
     "Record",
+    "carrier_of",
     "dump",
+    "dump_as",
     "ids_between",
     "indent_of",
     "load",
+    "load_as",
     "make",
     "put",
     "restored",

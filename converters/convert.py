@@ -114,11 +114,11 @@ def _record(origin: Format, data: bytes | memoryview | None, items: list[Item], 
     if origin.writer is None or data is None:
         return None
     if not staged:
-        found = _load(origin, data)
+        found = carries.load_as(origin, data)
         # What is no JSON (a document that breaks off, an event stream) is read as far as it goes; it is no record of the format to go back to.
         return None if found.form == "text" else found
     written = _written(origin, items)
-    return None if written is None else _load(origin, written)
+    return None if written is None else carries.load_as(origin, written)
 
 
 def _written(format: Format, items: Iterable[Item], folder: Path | None = None) -> bytes | None:
@@ -133,10 +133,6 @@ def _written(format: Format, items: Iterable[Item], folder: Path | None = None) 
     return held.getvalue()
 
 
-def _load(format: Format, data: bytes | memoryview) -> Record:
-    return carries.load(data, format.lines, format.name == "otlp-proto")
-
-
 def _back(items: list[Item], older: list[Carry], target: Format, origin: Format, given: Source, report: Report) -> bytes | None:
     """The record of the target's format that ``items`` came from, whole; None when there is none or when it can't be told to be the same."""
     own = [c for c in older if c.format == target.name]
@@ -146,7 +142,7 @@ def _back(items: list[Item], older: list[Carry], target: Format, origin: Format,
     written = _written(target, items)
     if written is not None:
         try:
-            return carries.use(own[0], _load(target, written), carries.indent_of(written), target.name == "otlp-proto")
+            return carries.use(own[0], carries.load_as(target, written), target, carries.indent_of(written))
         except Mismatch as error:
             why = error
     # The record may have come over a third format: then that one is made whole first.
@@ -158,7 +154,7 @@ def _back(items: list[Item], older: list[Carry], target: Format, origin: Format,
         if between is None:
             continue
         try:
-            whole = carries.use(c, _load(step, between), None, step.name == "otlp-proto")
+            whole = carries.use(c, carries.load_as(step, between), step, None)
             held, inner = io.BytesIO(), Report()
             convert(whole, held, to=target.name, from_=step.name, report=inner)
         except (Mismatch, SpanportError):
@@ -180,8 +176,8 @@ def _same_format(target: Format, record: Record | None, held: io.BytesIO, out: B
         out.write(written)
         return
     if account:
-        _count(record, _load(target, written), report, "carried", "put back from the record itself")
-    out.write(carries.dump(record, carries.indent_of(written), target.name == "otlp-proto"))
+        _count(record, carries.load_as(target, written), report, "carried", "put back from the record itself")
+    out.write(carries.dump_as(target, record, carries.indent_of(written)))
 
 
 class _Job(msgspec.Struct):
@@ -214,7 +210,7 @@ def _other_format(job: _Job, held: io.BytesIO, out: BinaryIO) -> None:
             if carry and job.record is not None and job.data is not None and header is not None:
                 found = _written(job.origin, carries.without(back))
                 if found is not None:
-                    made, _size = carries.make(_load(job.origin, found), job.record, job.origin.name, header, ids)
+                    made, _size = carries.make(carries.load_as(job.origin, found), job.record, job.origin.name, header, ids)
     if made is None:
         out.write(written)
         return
@@ -259,19 +255,9 @@ def _base(job: _Job, written: bytes) -> tuple[list[Item], dict[str, str]] | None
 
 
 def embed(target: Format, written: bytes, kept: list[Carry]) -> bytes:
-    """``written`` with the carries in the target's open field."""
-    if target.name == "otlp-proto":
-        from .otlp.carrying import into_proto
-
-        return into_proto(written, kept)
-    if target.name == "otlp-json":
-        from .otlp.carrying import into_json
-
-        return into_json(written, kept)
-    if target.name == "spanport":
-        first, newline, rest = written.partition(b"\n")
-        header = msgspec.json.decode(first, type=TraceHeader)
-        return msgspec.json.encode(msgspec.structs.replace(header, carry=kept)) + newline + rest
+    """``written`` with the carries where the target has a place for them."""
+    if (carrier := carries.carrier_of(target)) is not None:
+        return carrier.embed(written, kept)
     if target.open_field is None:
         raise TypeError(f"{target.name} has no open field")
     data = carries.put(written, target.open_field, kept)
@@ -305,7 +291,7 @@ def _tell_fields(job: _Job, back: list[Item]) -> None:
     fate: Fate = "carried" if job.options.carry else "dropped"
     if job.record is not None and (found := _written(job.origin, back)) is not None:
         reason = "kept in the open field" if job.options.carry else f"{job.target.name} has no place for it, and --no-carry"
-        _count(job.record, _load(job.origin, found), job.report, fate, reason)
+        _count(job.record, carries.load_as(job.origin, found), job.report, fate, reason)
     else:
         _tell_model(job, back)
 

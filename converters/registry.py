@@ -94,7 +94,8 @@ class Format:
     """One format. ``detect`` gets a Probe and says how sure it is; ``reader`` and ``writer`` are ``module:function`` names, None when it can't.
     ``schema`` names the Struct that its JSON Schema is made from. ``suffix`` is what `convert -o FOLDER` names files with.
     ``lines``: JSON Lines, also when there is only one. ``open_field``: the object of the record (of the first line) that takes what is not the format's own, "" for
-    the record itself; a carry is put there (`converters.carry`), and taken away again before the reader sees it. ``shares``: ``module:function`` that says in how
+    the record itself; a carry is put there (`converters.carry`), and taken away again before the reader sees it. ``carrier``: ``module:object`` of a
+    `converters.carry.Carrier`, for a format that has another place for carries, which its own reader and writer know. ``shares``: ``module:function`` that says in how
     many shares an input can be read, each in a process of its own (`divide`)."""
 
     name: str
@@ -109,6 +110,7 @@ class Format:
     folder: bool = False
     lines: bool = False
     open_field: str | None = None
+    carrier: str | None = None
     shares: str | None = None
 
     def divide(self, source: Source, most: int, least: int) -> int:

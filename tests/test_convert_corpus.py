@@ -77,7 +77,7 @@ both = pytest.mark.parametrize(
 
 
 def value_of(format: Format, data: bytes) -> dict[str, Any]:
-    return carry.load(data, format.lines, format.name == "otlp-proto").value()
+    return carry.load_as(format, data).value()
 
 
 def over(path: Path, name: str, via: str) -> tuple[bytes, Report]:
@@ -110,7 +110,7 @@ def spans_in(name: str, path: Path) -> int:
 
 def check(name: str, path: Path, via: str) -> str | None:
     format = registry.get(name)
-    if spans_in(name, path) < 1 or carry.load(path.read_bytes(), format.lines, name == "otlp-proto").form == "text":
+    if spans_in(name, path) < 1 or carry.load_as(format, path.read_bytes()).form == "text":
         return None  # it can't be read, or is no JSON (an event stream of a server, a document that breaks off)
     try:
         got, report = over(path, name, via)
@@ -145,7 +145,7 @@ def test_from_format_to_format_and_back(name: str, path: Path | None) -> None:
 
 
 def minified(format: Format, data: bytes) -> int:
-    record = carry.load(data, format.lines, format.name == "otlp-proto")
+    record = carry.load_as(format, data)
     return len(carry.dump(record))
 
 

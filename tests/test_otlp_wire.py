@@ -13,7 +13,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from spanport.converters.conventions.flat import Attributes, FlatEvent, FlatLink, FlatSpan
 from spanport.converters.otlp import jsontext, wire
-from spanport.converters.otlp.text import safe_text
+from spanport.converters.text import safe_text
 
 # What the official classes make of a flat span: the oracle.
 _INT64 = range(-(1 << 63), 1 << 63)

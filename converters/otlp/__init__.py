@@ -35,6 +35,7 @@ FORMATS = (
         lines=True,
         reader=f"{__name__}.decode:read_json",
         writer=f"{__name__}.write:write_json",
+        carrier=f"{__name__}.carrying:JSON",
         schema="opentelemetry.proto.trace.v1.trace_pb2:TracesData",
     ),
     Format(
@@ -46,5 +47,6 @@ FORMATS = (
         detect=_detect_proto,
         reader=f"{__name__}.decode:read_proto",
         writer=f"{__name__}.write:write_proto",
+        carrier=f"{__name__}.carrying:PROTO",
     ),
 )

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from ..conventions.flat import Attributes, FlatSpan, Shared
-from .text import safe_text
+from ..text import safe_text
 
 FLAGS: Final = 0x100  # "is_remote is known, and false", as the SDK sets it
 _INT64 = range(-(1 << 63), 1 << 63)

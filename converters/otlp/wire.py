@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Any, Final
 
 from ..conventions.flat import Attributes, FlatSpan, Shared
-from .text import safe_text
+from ..text import safe_text
 
 FLAGS: Final = 0x100  # "is_remote is known, and false", as the SDK sets it
 _FLAGS_16: Final = b"\x85\x01\x00\x01\x00\x00"  # Span.flags, field 16, fixed32

@@ -20,6 +20,7 @@ FORMATS = (
         lines=True,
         reader=f"{__name__}.codec:read",
         writer=f"{__name__}.codec:write",
+        carrier=f"{__name__}.carrying:CARRIER",
         schema="spanport.converters.model:Item",
     ),
 )

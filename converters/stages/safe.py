@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from .. import ids
 from ..conventions.flat import Attributes, FlatEvent, FlatLink, FlatSpan, Shared
-from ..otlp.text import safe_text
+from ..text import safe_text
 
 MAX_DEPTH: Final = 32
 """Lists and maps in an attribute that are nested deeper become JSON text: encoders, ours and the servers', go down by recursion."""
