@@ -367,15 +367,13 @@ class Account:
 
         _known.clear()
         jobs, inputs = self._jobs(inputs, divide is not None)
-        with start(self.batch.progress, inputs) as progress:
-            engine: Engine | None = None
-            if self.batch.engine != "local":
-                engine = open_engine(self.batch.engine)
-            items = self._divided(self._noted(inputs), divide, engine.width if engine is not None else jobs)
+        engine: Engine | None = open_engine(self.batch.engine) if self.batch.engine != "local" else None
+        items = self._divided(self._noted(inputs), divide, engine.width if engine is not None else jobs)
+        try:
             first = list(islice(items, 2))
-            engine = engine or open_engine("local", jobs if len(first) > 1 else 1)
+            engine = engine or open_engine("local", jobs if len(first) > 1 else 1)  # before the bar, whose thread would keep it from a fork
             limit = IN_FULL if self.batch.errors else 1000
-            try:
+            with start(self.batch.progress, inputs) as progress:
                 tasks = (_Task(one, resume) for one in chain(first, items))
                 held: Outcome[T] | None = None  # shares that came before
                 for task, done in in_order(engine, partial(_perform, work, self.batch.strict, limit), tasks):
@@ -407,7 +405,8 @@ class Account:
                             _mark(resume, outcome)
                     elif self.batch.on_error == "stop":
                         break
-            finally:
+        finally:
+            if engine is not None:
                 engine.close()
         self._end()
 

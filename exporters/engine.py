@@ -11,16 +11,19 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.context import BaseContext
 from types import FrameType, ModuleType
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..converters.errors import SpanportError, UsageError
 
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 _IN_VAIN = 20
 """So many items in a row that killed their worker are not the items' doing."""
 
@@ -113,6 +116,8 @@ class Local:
         self._running: dict[Future[Any], tuple[int, Callable[[Any], Any], Any]] = {}
         self._pool: ProcessPoolExecutor | None = None
         self._in_vain = 0  # items in a row that died
+        if self.jobs > 1:
+            self._put(_nothing, None)  # now, while this process may still have one thread (`_context`)
 
     def submit(self, work: Callable[[Any], Any], item: Any) -> int:
         ticket = self._tickets
@@ -179,19 +184,19 @@ class Local:
         ``if __name__``); what we run lies in modules, so it gets an empty one."""
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
+        held = (
+            signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING) if sys.platform != "win32" else None
+        )  # until `_worker` knows what to do with them
         try:
             return self._started().submit(_guarded, work, item)
         finally:
+            if held is not None:
+                signal.pthread_sigmask(signal.SIG_SETMASK, held)
             sys.modules["__main__"] = main
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
-            ways = multiprocessing.get_all_start_methods()
-            # fork is out of the question: this process may have threads (a progress bar, an exporter) that hold locks.
-            context = multiprocessing.get_context("forkserver" if "forkserver" in ways else "spawn")
-            if sys.platform != "win32" and "forkserver" in ways:
-                context.set_forkserver_preload([__name__, "spanport.converters.api"])
-            self._pool = ProcessPoolExecutor(self.jobs, mp_context=context, initializer=_worker)
+            self._pool = ProcessPoolExecutor(self.jobs, mp_context=_context(), initializer=_worker)
         return self._pool
 
     def _drop(self) -> None:
@@ -223,10 +228,41 @@ def _taken(ticket: int, future: Future[Any]) -> Done[Any]:
     return Done(ticket, error=error) if error is not None else Done(ticket, future.result())
 
 
+def _context() -> BaseContext:
+    """How a process is made. A fork costs nothing, and has all modules at once; but a lock that another thread holds at that moment is held in it for
+    ever (a progress bar, an exporter), so only this process' one and only thread forks. Anything else takes a tenth of a second and imports anew."""
+    ways = multiprocessing.get_all_start_methods()
+    try:
+        alone = sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1  # of libraries too, which `threading` knows nothing of
+    except OSError:
+        alone = False
+    if alone and "fork" in ways:
+        return multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("forkserver" if "forkserver" in ways else "spawn")
+    if "forkserver" in ways:
+        context.set_forkserver_preload([__name__, "spanport.converters.api"])
+    return context
+
+
+def _nothing(_: None) -> None:
+    """An item that starts the processes."""
+
+
 def _worker() -> None:
-    """Ctrl-C goes to the whole group of processes: only the first one acts on it, and ends its workers so that temporary files go too."""
+    """Ctrl-C goes to the whole group of processes: only the first one acts on it, and ends its workers so that temporary files go too. When that
+    one is killed, no worker stays behind."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+    threading.Thread(target=_orphaned, daemon=True).start()
+
+
+def _orphaned() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 _busy = False  # whether this worker is in the middle of an item

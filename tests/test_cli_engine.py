@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from builtins import eval as run_text  # a worker imports it by name
 from pathlib import Path
 
@@ -96,3 +97,24 @@ def test_a_script_without_a_main_guard_can_use_it(tmp_path):
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
     assert done.stdout == "[1, 2, 3]\n", done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("threads", [0, 1])
+def test_workers_end_with_a_process_that_is_killed(threads):
+    """Forked (one thread), and started by a server of processes (several)."""
+    script = (
+        "import threading, time\nfrom spanport.exporters.engine import Local, in_order\nfrom builtins import eval as e\n"
+        f"[threading.Thread(target=time.sleep, args=(60,), daemon=True).start() for _ in range({threads})]\n"
+        "item = '(print(__import__(\"os\").getpid(), flush=True), __import__(\"time\").sleep(60))'\n"
+        "list(in_order(Local(2), e, [item] * 4))\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    workers = [int(parent.stdout.readline()) for _ in range(2)]
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    until = time.monotonic() + 10
+    while (left := [w for w in workers if Path(f"/proc/{w}").exists()]) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not left
