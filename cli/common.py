@@ -43,9 +43,10 @@ IN_FULL = 100_000
 MAX_RECORD = 1 << 20
 """Bytes of a bad record that the --errors file keeps."""
 
-MANY, DATABASE = 200, 64 << 20
-"""Without --jobs, tasks (sessions) that one input has to hold, and bytes of a file, before several processes share it."""
+MANY = 200
+"""Without --jobs, tasks (sessions) that one input has to hold before several processes share it."""
 
+Divide = Callable[[Input, int, int], list[registry.Share]]
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -354,11 +355,11 @@ class Account:
         *,
         resume: Resume | None = None,
         told: bool = True,
-        divide: Callable[[Input, int, int], int] | None = None,
+        divide: Divide | None = None,
     ) -> Iterator[Outcome[T]]:
         """``work`` over all inputs, by the batch's engine; the outcomes of those that could be done (or of which something was), in the order of the
         inputs. Use within ``with account``. Notices go to standard error unless the command says not to have them ``told`` (it prints them
-        itself). ``divide``: says in how many shares an input may be done (`shares`) when there are fewer inputs than workers; `Outcome.results` has
+        itself). ``divide``: gives the shares in which an input may be done (`shares`) when there are fewer inputs than workers; `Outcome.results` has
         what each of them gave."""
         from itertools import chain, islice
 
@@ -410,7 +411,7 @@ class Account:
                 engine.close()
         self._end()
 
-    def _divided(self, inputs: Iterable[Input], divide: Callable[[Input, int, int], int] | None, width: int) -> Iterator[Input]:
+    def _divided(self, inputs: Iterable[Input], divide: Divide | None, width: int) -> Iterator[Input]:
         """The inputs as work items: fewer inputs than workers are divided into shares."""
         if divide is None:
             yield from map(self._placed, inputs)
@@ -424,8 +425,7 @@ class Account:
             return
         least = 2 if self.batch.jobs is not None or self.batch.engine != "local" else MANY
         for one in map(self._placed, first):
-            count = divide(one, -(-width // len(first)), least)
-            yield from [one] if count < 2 else (replace(one, share=(k, count)) for k in range(count))
+            yield from [replace(one, share=share) for share in divide(one, -(-width // len(first)), least)] or [one]
 
     def _placed(self, one: Input) -> Input:
         """``one`` as the workers of the engine find it."""
@@ -549,22 +549,22 @@ def _mark(resume: Resume, outcome: Outcome[Any]) -> None:
         print(outcome.digest, json.dumps(str(outcome.input)), file=file)
 
 
-def shares(from_: str | None, one: Input, most: int, least: int) -> int:
-    """In how many shares an input can be done (`Format.divide`); 1 where only runs of it were chosen, or it is not on disk."""
+def shares(from_: str | None, one: Input, most: int, least: int) -> list[registry.Share]:
+    """The shares in which an input can be done (`Format.divide`); none where only runs of it were chosen, or it is not on disk."""
     if one.choice or one.name == "-" or is_url(one.name):
-        return 1
+        return []
     try:
         source = open_input(one)
         return (registry.get(from_) if from_ else registry.detect(source)).divide(source, most, least)
     except (SpanportError, OSError):
-        return 1  # said when it is read
+        return []  # said when it is read
 
 
 def _divisible(one: Input) -> bool:
-    """Whether an input is a folder or a large database."""
+    """Whether an input is a folder or a large file."""
     try:
         path = Path(one.name)
-        return path.is_dir() or path.stat().st_size > DATABASE
+        return path.is_dir() or path.stat().st_size > registry.WORTH
     except (OSError, ValueError):
         return False
 

@@ -44,7 +44,7 @@ class Input:
     problem: ReadError | None = None
     choice: Choice = ALL
     """Which of the runs in it."""
-    share: tuple[int, int] | None = None
+    share: registry.Share | None = None
     """Only this share of it (`ReadOptions.share`)."""
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol
+from typing import Any, BinaryIO, Final, Literal, Protocol
 
 from .errors import ReadError, Report, UsageError
 from .model import Carry, Item
@@ -31,6 +31,17 @@ ONE_RUN = 50
 """See `Match`."""
 
 
+Share = tuple[int, ...]
+"""(k, n, …): share k of n, counted from 0; what follows is the format's own."""
+WORTH: Final = 20_000_000
+"""Bytes of a stream from which several processes are quicker than one."""
+
+
+def evenly(count: int) -> list[Share]:
+    """``count`` shares that need to know nothing but that; none for one."""
+    return [(k, count) for k in range(count)] if count > 1 else []
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """What a reader may be told. Times in ns. ``follow``: keep waiting for more (a growing file or directory) until the run in it ends;
@@ -44,9 +55,9 @@ class ReadOptions:
     stop: Callable[[], bool] | None = None
     media: bool = False
     trace_per: Literal["run", "task", "attempt"] = "run"
-    share: tuple[int, int] | None = None
-    """(k, n): only share k of n, counted from 0, of an input that the format's ``shares`` divides. All shares together give each span once, with the ids that the
-    whole has; what belongs to all of them (the run, what the stream has to tell) comes with the last one, a header with each that needs it."""
+    share: Share | None = None
+    """Only this share of an input that the format's ``shares`` divides. All shares together give each span once, with the ids that the whole has; what belongs
+    to all of them (the run, what the stream has to tell) comes with the last one, a header with each that needs it."""
     artifact_store: str | None = None
     """A folder for payloads of artifacts of more than `stages.payloads.LARGE` bytes; spans then hold size, SHA-256 and reference."""
 
@@ -95,8 +106,8 @@ class Format:
     ``schema`` names the Struct that its JSON Schema is made from. ``suffix`` is what `convert -o FOLDER` names files with.
     ``lines``: JSON Lines, also when there is only one. ``open_field``: the object of the record (of the first line) that takes what is not the format's own, "" for
     the record itself; a carry is put there (`converters.carry`), and taken away again before the reader sees it. ``carrier``: ``module:object`` of a
-    `converters.carry.Carrier`, for a format that has another place for carries, which its own reader and writer know. ``shares``: ``module:function`` that says in how
-    many shares an input can be read, each in a process of its own (`divide`)."""
+    `converters.carry.Carrier`, for a format that has another place for carries, which its own reader and writer know. ``shares``: ``module:function`` that says in
+    which shares an input can be read, each in a process of its own (`divide`)."""
 
     name: str
     title: str
@@ -113,12 +124,13 @@ class Format:
     carrier: str | None = None
     shares: str | None = None
 
-    def divide(self, source: Source, most: int, least: int) -> int:
-        """In how many shares ``source`` is worth to be read (`ReadOptions.share`): 1 when it can't be divided. ``most``: processes that wait for work; ``least``:
-        things of its own (tasks, sessions) below which it is not worth it. More than ``most`` where that bounds memory."""
+    def divide(self, source: Source, most: int, least: int) -> list[Share]:
+        """The shares in which ``source`` is worth to be read (`ReadOptions.share`): none when it can't be divided. ``most``: processes that wait for work; ``least``:
+        things of its own (tasks, sessions) below which it is not worth it; a stream of less than `WORTH` bytes never is. More than ``most`` where that
+        bounds memory."""
         if self.shares is None:
-            return 1
-        found: int = load(self.shares)(source, most, least)
+            return []
+        found: list[Share] = load(self.shares)(source, most, least)
         return found
 
     def read(self, source: Source, report: Report, options: ReadOptions | None = None) -> Iterator[Item]:

@@ -123,6 +123,13 @@ class Source:
         with self.open() as file:
             yield from split_lines(file)
 
+    def size(self) -> int:
+        """Bytes of the file as it is stored, 0 for anything that is not a file on disk: that may not be there a second time."""
+        try:
+            return self.path.stat().st_size if self.path is not None and self.path.is_file() else 0
+        except OSError:
+            return 0
+
     def local(self) -> Path:
         """A file on disk with the unpacked bytes, for what needs one (SQLite): the file itself, or a temporary copy that lives as long
         as this Source."""

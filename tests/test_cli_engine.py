@@ -106,7 +106,7 @@ def test_workers_end_with_a_process_that_is_killed(threads):
     script = (
         "import threading, time\nfrom spanport.exporters.engine import Local, in_order\nfrom builtins import eval as e\n"
         f"[threading.Thread(target=time.sleep, args=(60,), daemon=True).start() for _ in range({threads})]\n"
-        "item = '(print(__import__(\"os\").getpid(), flush=True), __import__(\"time\").sleep(60))'\n"
+        "item = '(os := __import__(\"os\"), os.write(1, b\"%d\\\\n\" % os.getpid()), __import__(\"time\").sleep(60))'\n"
         "list(in_order(Local(2), e, [item] * 4))\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)

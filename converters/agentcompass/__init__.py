@@ -92,6 +92,7 @@ FORMATS = (
         lines=True,
         open_field="payload",
         reader=f"{__name__}.stream:read",
+        shares=f"{__name__}.stream:shares",
         writer=f"{__name__}.write:write",
         schema=f"{__name__}.schema:Line",
     ),

@@ -23,7 +23,7 @@ from ..jsonio import decode, fields, is_null
 from ..model import ABSENT, Attempt, Clock, Error, Event, Item, Phase, Run, Status, Task, TraceHeader, Value, raw
 from ..seen import Seen
 from ..source import Line as Bytes
-from .schema import FAMILY, LARGEST, Line, Zone, decode_line, decode_object, integer, kind, line_of, plain, words
+from .schema import FAMILY, LARGEST, Line, Passing, Zone, decode_line, decode_object, decode_passing, integer, kind, line_of, plain, words
 
 PHASE_TYPES: Final = {
     "plan": "plan",
@@ -175,7 +175,11 @@ class Progress:
         self._second, self._second_ns = b"", 0
         self._until: int | None = None
         self.wanted: Callable[[str], bool] | None = None
-        """Which tasks are told of (a share of the run); None for all. Of the others only the times count. The run is then not whole."""
+        """Which tasks are told of (a share of the run); None for all. Of the others only the times count."""
+        self.whole = True
+        """Whether this share tells of the run."""
+        self.of_lines = report
+        """What there is to say of lines as such: the same in each share, so only one of them says it."""
 
     # ------------------------------------------------------------------------------------------------------ lines
     def feed(self, line: Bytes) -> list[Item]:
@@ -185,6 +189,8 @@ class Progress:
         try:
             if not data.isascii():
                 data.decode()  # msgspec looks only at the strings that it decodes, not into a payload
+            if not self.whole and self._pass(decode_passing(data)):
+                return out
             event = decode_line(data)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             if data.strip():
@@ -193,11 +199,23 @@ class Progress:
         self._take(event, _NO_PAYLOAD, line.number, out)
         return out
 
+    def _pass(self, e: Passing) -> bool:
+        """Pass over an event of a task of another share, as quickly as can be; False for what has to be looked at."""
+        if e.task_id is None or self.wanted is None or self.wanted(e.task_id):
+            return False
+        if self._last is None or self._until is not None or self._last[0] != (e.orchestration_id, e.request_index, e.run_id):
+            return False
+        time, span = self._time(e.timestamp), self._last[1].span
+        if time is not None and time > span.last:
+            span.last = time
+        self.lines += 1
+        return True
+
     def _mend(self, line: Bytes, out: list[Item]) -> None:
         """The slow path: repaired literals, odd types, unknown fields, torn and glued lines."""
         data = line.data
         try:
-            members = decode(data, decode_object, self.report, line=line.number, offset=line.offset)
+            members = decode(data, decode_object, self.of_lines, line=line.number, offset=line.offset)
         except ReadError as error:
             first = error
         else:
@@ -215,19 +233,19 @@ class Progress:
                 offset = line.offset + start
                 what = "torn event" if len(cuts) > 1 else "cut off" if not line.ended else first.message
                 code = "torn-line" if len(cuts) > 1 else "truncated" if not line.ended else "bad-line"
-                self.report.note(code, f"{what}: {len(piece):,} bytes passed over", "lost", line=line.number, byte=offset)
+                self.of_lines.note(code, f"{what}: {len(piece):,} bytes passed over", "lost", line=line.number, byte=offset)
             else:
                 if start:
-                    self.report.note("glued-line", "an event glued to a torn one is read", line=line.number, byte=line.offset + start)
+                    self.of_lines.note("glued-line", "an event glued to a torn one is read", line=line.number, byte=line.offset + start)
                 self._odd(members, line.number, out)
 
     def _odd(self, members: dict[str, Raw], number: int, out: list[Item]) -> None:
         event, odd = line_of(members)
         if not event.event or "run_id" not in members:
-            self.report.note("not-an-event", "an object without run_id and event", "lost", line=number)
+            self.of_lines.note("not-an-event", "an object without run_id and event", "lost", line=number)
             return
         if odd:
-            self.report.note("odd-field", f"unexpected {', '.join(sorted(odd)[:5])} kept in source", "info", line=number)
+            self.of_lines.note("odd-field", f"unexpected {', '.join(sorted(odd)[:5])} kept in source", "info", line=number)
         self._take(event, {f"line.{name}": raw for name, raw in odd.items()}, number, out)
 
     # ------------------------------------------------------------------------------------------------------ events
@@ -243,7 +261,7 @@ class Progress:
             fresh = known is None
             if known is None:
                 if identity in self.ended:
-                    self.report.note("late-event", f"{e.event} after the end of its run passed over", "lost", line=number)
+                    self.of_lines.note("late-event", f"{e.event} after the end of its run passed over", "lost", line=number)
                     return
                 known = self._begin(identity, e, time, number, out)
             run = known
@@ -255,12 +273,14 @@ class Progress:
                 return  # read before the file began anew
             self._until = None
         if time is None:
-            self.report.note("no-time", f"{e.event} has no readable timestamp; takes that of the event before", line=number)
+            self.of_lines.note("no-time", f"{e.event} has no readable timestamp; takes that of the event before", line=number)
             time = span.last
         elif time < span.last:
-            self.report.note("clock-back", f"{e.event} is stamped before the event above it", "info", line=number)
+            self.of_lines.note("clock-back", f"{e.event} is stamped before the event above it", "info", line=number)
         if time > span.last:
             span.last = time
+        if e.phase == "analyze" and e.event == "phase_changed":
+            run.analysis = True
         if self.wanted is not None and e.task_id is not None and not self.wanted(e.task_id):
             return
         first = run.first
@@ -287,7 +307,7 @@ class Progress:
     def _begin(self, identity: Identity, e: Line, time: int | None, number: int, out: list[Item]) -> _Run:
         header = header_of(run_key(identity, time), e.run_id, self.format)
         if e.event != "run_started" and e.orchestration_id is None:
-            self.report.note("no-start", "the stream has no run_started: ids are derived from its first event", line=number)
+            self.of_lines.note("no-start", "the stream has no run_started: ids are derived from its first event", line=number)
         run = _Run(identity, e, time if time is not None else 0, header)
         self.runs[identity] = run
         out.append(header)
@@ -308,7 +328,7 @@ class Progress:
             self.ended.add(run.identity)
             self._last = None
             self._end(run, e, odd, payload, time, out)
-        else:
+        elif self.whole:
             if e.event not in EVENTS:
                 self.report.note("unknown-event", f"event {e.event!r} kept as an event of the run", "info", line=number)
             self._keep(span.events, e, odd, payload, time)
@@ -381,8 +401,6 @@ class Progress:
         name = e.phase or ""
         phase = owner.phase
         payload = _members(e.payload)
-        if name == "analyze":
-            run.analysis = True
         if phase is not None and phase.name == name:
             phase.last = time
             self._keep(phase.events, e, odd, payload, time)
@@ -542,6 +560,8 @@ class Progress:
     def _end(self, run: _Run, e: Line | None, odd: dict[str, Raw], payload: dict[str, Raw], time: int | None, out: list[Item]) -> None:
         for name, task in list(run.tasks.items()):
             self._task(run, task, name, None, _NO_PAYLOAD, None, out)
+        if not self.whole:
+            return
         span = run.span
         status = e.status if e is not None else None
         error = None
@@ -656,15 +676,20 @@ def event_of(e: Line, odd: dict[str, Raw], payload: dict[str, Raw], time: int) -
     return Event(name=e.event, time=time, attributes=attributes, source=source)
 
 
-def read_lines(lines: Iterator[Bytes], report: Report, format: str) -> Iterator[Item]:
-    """All items of a stream."""
+def read_lines(
+    lines: Iterator[Bytes], report: Report, format: str, wanted: Callable[[str], bool] | None = None, whole: bool = True
+) -> Iterator[Item]:
+    """All items of a stream, or of the ``wanted`` tasks; see `Progress`."""
     progress = Progress(report, format)
+    progress.wanted, progress.whole = wanted, whole
+    if not whole:
+        progress.of_lines = Report()
     feed = progress.feed
     for line in lines:
         if items := feed(line):
             yield from items
     yield from progress.close()
-    if not progress.lines:
+    if not progress.lines and whole:
         raise ReadError(
             "no AgentCompass event in it", input=report.input, hint="progress.jsonl holds one JSON object a line, with run_id and event"
         )

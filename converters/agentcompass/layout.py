@@ -21,6 +21,7 @@ from msgspec import Raw
 from ..errors import ReadError, Report
 from ..jsonio import decode, fields, text
 from ..model import ABSENT
+from ..registry import Share, evenly
 from ..source import Source
 from .schema import absent, decode_object, items, kind, words
 
@@ -70,28 +71,28 @@ def run_directories(root: Path, depth: int = 0) -> Iterator[Path]:
             yield from run_directories(below, depth + 1)
 
 
-def shares(source: Source, most: int, least: int) -> int:
+def shares(source: Source, most: int, least: int) -> list[Share]:
     """See `Format.divide`: by tasks, for one run whose stream says that it is over: then its last span depends on no other."""
     root = source.path
     if root is None or not source.is_dir or not is_run(root):
-        return 1
+        return []
     try:
         with (root / "progress.jsonl").open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - (1 << 16)))
             if b'"run_finished"' not in file.read():
-                return 1
+                return []
     except OSError:
-        return 1
+        return []
     details = root / "details"
     tasks = sum(len(subfolders(p)) if p.name in STATES else 1 for p in subfolders(details)) + len(names(details))
-    return 1 if tasks < least else min(most, tasks)
+    return [] if tasks < least else evenly(min(most, tasks))
 
 
-def in_share(task: str, share: tuple[int, int] | None) -> bool:
+def in_share(task: str, share: Share | None) -> bool:
     """Whether a task belongs to this share. The last one gets five tasks for six of the others, since it builds the run as well."""
     if share is None:
         return True
-    k, count = share
+    k, count = share[:2]
     return min(crc32(task.encode("utf-8", "surrogatepass")) % (6 * count - 1) // 6, count - 1) == k
 
 

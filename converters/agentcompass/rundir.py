@@ -19,7 +19,7 @@ from ..clock import SECOND, from_seconds, offset_of
 from ..errors import ReadError, Report
 from ..jsonio import decode, fields, is_null, text
 from ..model import ABSENT, AnySpan, Attempt, Error, Item, Link, Phase, Run, Score, Status, Task, TraceHeader, Value
-from ..registry import ReadOptions
+from ..registry import ReadOptions, Share
 from ..source import Line, Source
 from . import attempt as attempts
 from .events import ERROR_TYPES, Progress, agent_of, attempt_id, header_of, run_id, run_key, task_id
@@ -132,9 +132,7 @@ class Tree:
 class Joiner:
     """Joins the items of one run's stream with its directory. `take` gives what is complete; `rest` what only the disk knows."""
 
-    def __init__(
-        self, root: Path, report: Report, tree: Tree | None = None, live: bool = False, share: tuple[int, int] | None = None
-    ) -> None:
+    def __init__(self, root: Path, report: Report, tree: Tree | None = None, live: bool = False, share: Share | None = None) -> None:
         self.root, self.report, self.live, self.share = root, report, live, share
         self.whole = share is None or share[0] == share[1] - 1
         """Whether what belongs to all tasks is this share's to give and to tell."""
@@ -515,7 +513,7 @@ def _without_events(top: Top, fallback: str) -> tuple[TraceHeader, Run]:
     )
 
 
-def read_run(root: Path, report: Report, tree: Tree | None = None, share: tuple[int, int] | None = None) -> Iterator[Item]:
+def read_run(root: Path, report: Report, tree: Tree | None = None, share: Share | None = None) -> Iterator[Item]:
     """One run directory, or a share of it: then the stream is read as a whole, and the results of the share's tasks."""
     joiner = Joiner(root, report, tree, share=share)
     stream = root / "progress.jsonl"

@@ -19,6 +19,7 @@ from msgspec import Raw
 from .. import jsonio, model
 from ..errors import ReadError, Report
 from ..model import ABSENT
+from ..registry import Share, evenly
 from ..source import Line, Source
 from .records import Node, better, node
 from .schema import array
@@ -150,7 +151,7 @@ def folder(source: Source, report: Report) -> Iterator[Node]:
 
 
 # --------------------------------------------------------------------------------------------------------- SQLite
-def sqlite(source: Source, report: Report, share: tuple[int, int] | None = None) -> Iterator[Node]:
+def sqlite(source: Source, report: Report, share: Share | None = None) -> Iterator[Node]:
     """A database of any version: tables are known by their columns, since their names can be set. ``share``: only the sessions of this share."""
     with _opened(source) as database:
         try:
@@ -166,30 +167,30 @@ SHARE: Final = 128 << 20
 """Bytes of a database that one share may hold in memory."""
 
 
-def shares(source: Source, most: int, least: int) -> int:
+def shares(source: Source, most: int, least: int) -> list[Share]:
     """See `Format.divide`: by sessions, as long as no run has its parent in another session."""
     if source.path is None or source.is_dir or not source.head(16).startswith(b"SQLite format 3\0"):
-        return 1
+        return []
     sessions = set[bytes]()
     try:
         with _opened(source) as database:
             for _, name, columns in _tables(database):
                 if "session_id" not in columns:
-                    return 1
+                    return []
                 table = _quoted(name)
                 if (
                     "team_session_id" in columns
                     and database.execute(f"select 1 from {table} where team_session_id is not null limit 1").fetchone()
                 ):
-                    return 1  # agno 1.8: sessions of members beside that of their team
+                    return []  # agno 1.8: sessions of members beside that of their team
                 if {"parent_run_id", "run_id"} <= set(columns):
                     across = f"select 1 from {table} a join {table} b on a.parent_run_id = b.run_id where a.session_id is not b.session_id limit 1"
                     if database.execute(across).fetchone():
-                        return 1
+                        return []
                 sessions.update(x for (x,) in database.execute(f"select distinct session_id from {table}") if isinstance(x, bytes))
     except (sqlite3.Error, ReadError, OSError):
-        return 1  # said when it is read
-    return 1 if len(sessions) < least else min(len(sessions), max(most, source.path.stat().st_size // SHARE + 1))
+        return []  # said when it is read
+    return [] if len(sessions) < least else evenly(min(len(sessions), max(most, source.path.stat().st_size // SHARE + 1)))
 
 
 @contextmanager
@@ -233,7 +234,7 @@ def _tables(database: sqlite3.Connection) -> list[tuple[int, str, list[str]]]:
     return sorted(kinds)
 
 
-def _rows(database: sqlite3.Connection, report: Report, share: tuple[int, int] | None) -> Iterator[Node]:
+def _rows(database: sqlite3.Connection, report: Report, share: Share | None) -> Iterator[Node]:
     for _, name, columns in _tables(database):
         wanted = [
             c
