@@ -9,6 +9,9 @@ attempts), and an ordinal only where the source has no id.
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import Final
+
+_HEX: Final = "0123456789abcdefABCDEF"
 
 
 def _digest(size: int, parts: tuple[str, ...]) -> str:
@@ -30,6 +33,11 @@ def span_id(trace: str, *path: str) -> str:
     parts = (trace, *path)
     found = blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     return found if found.strip("0") else _digest(8, parts)
+
+
+def is_id(text: str, length: int) -> bool:
+    """Whether ``text`` is the id of a trace (``length`` 32) or of a span (16): hex digits, not all of them zero."""
+    return len(text) == length and not text.strip(_HEX) and text.strip("0") != ""
 
 
 def salted(native: str, salt: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ..converters.conventions import flatten
+from ..converters.conventions import flatten, shared
 from ..converters.conventions.flat import FlatSpan, Profile
 from ..converters.conventions.semconv import SCHEMA_URL
 from ..converters.model import Item, TraceHeader
@@ -143,16 +143,31 @@ class Encoder:
             return None
         if plan.unique_span_ids and not self._ids.add(item.id):  # seen, and not in this trace
             account.warnings["span ids that occur in two traces: this backend keeps only the first"] += 1
-        flat = self.dress(flatten(item, plan.profile))
+        around = self._envelopes[item.trace_id]
+        dress = shared(item, plan.profile)
+        if dress is not None and dress.fits is plan and (data := self._codec.plain(item, dress)) is not None:
+            self._seen(item.start, item.end)
+            return self.checked(Piece(around, item.id, item.parent_id is None, data)), item.parent_id
+        made = flatten(item, plan.profile)
+        flat = self.dress(made)
+        if dress is not None and flat is made and plan.census is None:
+            dress.fits = plan  # others in the same dress need no look
         if item.start is not None:
-            if account.first is None or flat.start < account.first:
-                account.first = flat.start
-            if account.last is None or flat.end > account.last:
-                account.last = flat.end
-            if plan.old is not None and flat.start < plan.old and not self._old:
-                self._old = True
-                self._say_old()
-        return self.piece(self._envelopes[item.trace_id], flat), flat.parent_id
+            self._seen(flat.start, flat.end)
+        return self.checked(Piece(around, flat.span_id, flat.parent_id is None, self._codec.span(flat))), flat.parent_id
+
+    def _seen(self, start: int | None, end: int | None) -> None:
+        """The times of one more span into the account."""
+        if start is None or end is None:
+            return
+        account, plan = self.account, self._plan
+        if account.first is None or start < account.first:
+            account.first = start
+        if account.last is None or end > account.last:
+            account.last = end
+        if plan.old is not None and start < plan.old and not self._old:
+            self._old = True
+            self._say_old()
 
     def dress(self, flat: FlatSpan) -> FlatSpan:
         """Safe values within the limits."""
@@ -166,16 +181,16 @@ class Encoder:
             take_census(flat, plan.census)
         return flat
 
-    def piece(self, around: Envelope, flat: FlatSpan) -> Piece:
-        """``flat`` encoded; one that alone is larger than a request may be is shortened, marked and counted."""
-        piece = Piece(around, flat.span_id, flat.parent_id is None, self._codec.span(flat))
-        most = self._plan.limits.bytes - self._codec.room(around) - 64 if len(piece.data) > 4096 else self._plan.limits.bytes
-        if len(piece.data) > most:
+    def checked(self, piece: Piece) -> Piece:
+        """``piece``; one that alone is larger than a request may be is shortened, marked and counted."""
+        around, size = piece.envelope, len(piece.data)
+        if size > 4096 and size > (most := self._plan.limits.bytes - self._codec.room(around) - 64):
             piece = shortened(piece, self._codec, most)
+            size = len(piece.data)
             self.account.shortened += 1
-        self.account.bytes += len(piece.data)
+        self.account.bytes += size
         if self._plan.large is not None and not self._large:
-            self._sizes[around.trace_id] += len(piece.data)
+            self._sizes[around.trace_id] += size
             if self._sizes[around.trace_id] > self._plan.large:
                 self._large = True
                 self._say_large(around.trace_id)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from spanport.converters import conventions
-from spanport.converters.conventions import flatten
+from spanport.converters.conventions import flatten, shared
 from spanport.converters.conventions.flat import Profile, Shared
 from spanport.converters.model import Attempt, Event, Phase
 from spanport.converters.otlp import jsontext, wire
@@ -48,6 +52,29 @@ def test_a_shared_dress_is_what_each_span_would_get(spans: list[Phase], dialect:
         told = [wire.span(flat), jsontext.span(flat), wire.span(flat), jsontext.span(flat)]
         flat.attributes = own
         assert told == [wire.span(flat), jsontext.span(flat)] * 2
+
+
+@given(phases, st.sampled_from(["1.41", "0.1"]))
+def test_written_without_a_flat_span_it_is_the_same(span: Phase, dialect: str) -> None:
+    profile = Profile(dialect=dialect)  # type: ignore[arg-type]
+    dress = shared(span, profile)
+    assert dress is not None
+    usual = span.start is not None and span.end is not None and 0 < span.start <= span.end
+    for codec in (wire, jsontext):
+        for child in (span, replace(span, parent_id="00000000000000a2")):
+            for _ in range(2):
+                assert codec.plain(child, dress) == (codec.span(flatten(child, profile)) if usual else None)
+
+
+@pytest.mark.parametrize("codec", [wire, jsontext])
+@pytest.mark.parametrize("field", ["id", "trace_id", "parent_id"])
+@pytest.mark.parametrize("odd", ["", "0" * 16, "0" * 32, "x" * 16, "a" * 15, "ab" * 9, " " * 16, "ab  " * 4, "ab  " * 8, "é" * 16])
+def test_odd_ids_take_the_long_way(codec: Any, field: str, odd: str) -> None:
+    span = replace(Phase(id="00000000000000a1", trace_id="b" * 32, name="n", key="k", start=1, end=2), **{field: odd})
+    dress = shared(span)
+    assert dress is not None
+    assert codec.plain(span, dress) is None
+    assert codec.plain(span, dress) is None, "also when it was seen before"
 
 
 def test_what_says_more_gets_its_own() -> None:

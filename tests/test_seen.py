@@ -5,10 +5,14 @@ from __future__ import annotations
 import random
 import tracemalloc
 
+import pytest
 from spanport.converters import seen
 
 
-def test_it_tells_as_a_set_does() -> None:
+@pytest.mark.parametrize("few", [0, 1000, seen.FEW])
+def test_it_tells_as_a_set_does(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen, "FEW", few)
+    monkeypatch.setattr(seen, "_SLOTS", 64)
     rng = random.Random(3)
     found, known = seen.Seen(), set()
     for _ in range(100_000):
@@ -21,7 +25,7 @@ def test_it_tells_as_a_set_does() -> None:
 
 def test_a_name_takes_few_bytes() -> None:
     found = seen.Seen()
-    count = 60_000
+    count = seen.FEW * 3
     tracemalloc.start()
     try:
         for i in range(count):
@@ -29,4 +33,4 @@ def test_a_name_takes_few_bytes() -> None:
         size = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert size < 18 * count
+    assert size < 24 * count, "few are kept in another way than many"

@@ -21,8 +21,20 @@ _DRESS: Final = ("name", "key", "type", "operation", "conversation_id", "clock",
 _RARE: Final = ("error", "events", "links", "scores", "artifacts", "attributes", "input", "output")
 _dress: Final[Callable[[Phase], Any]] = attrgetter(*_DRESS)
 _rare: Final[Callable[[Phase], tuple[Any, ...]]] = attrgetter(*_RARE)
-_dresses: dict[tuple[Any, ...], tuple[Shared, str, int]] = {}
+_dresses: dict[tuple[Any, ...], Shared] = {}
 _KEPT: Final = 4096
+
+
+def shared(span: AnySpan, profile: Profile = GENERIC) -> Shared | None:
+    """What ``span`` is dressed in together with many others; None for a span that says something of its own."""
+    if span.__class__ is not Phase or profile.carry or profile.name != "generic" or any(_rare(span)):
+        return None
+    key = (profile.dialect, span.start is None, span.end is None, _dress(span))
+    if (known := _dresses.get(key)) is None:
+        if len(_dresses) >= _KEPT:
+            _dresses.clear()
+        known = _dresses[key] = Shared(_attributes(span, profile), *gen_ai.name_and_kind(span), _STATUS[span.status])
+    return known
 
 
 def flatten(span: AnySpan, profile: Profile = GENERIC) -> FlatSpan:
@@ -30,22 +42,17 @@ def flatten(span: AnySpan, profile: Profile = GENERIC) -> FlatSpan:
     any time stands at 0 and says so in ``spanport.start.unknown``."""
     start = span.start if span.start is not None else 0
     end = span.end if span.end is not None else start
-    if isinstance(span, Phase) and not profile.carry and profile.name == "generic" and not any(_rare(span)):
-        key = (profile.dialect, span.start is None, span.end is None, _dress(span))
-        if (known := _dresses.get(key)) is None:
-            if len(_dresses) >= _KEPT:
-                _dresses.clear()
-            known = _dresses[key] = (Shared(_attributes(span, profile)), *gen_ai.name_and_kind(span))
+    if (dress := shared(span, profile)) is not None:
         return FlatSpan(
             trace_id=span.trace_id,
             span_id=span.id,
             parent_id=span.parent_id,
-            name=known[1],
-            kind=known[2],
+            name=dress.name,
+            kind=dress.kind,
             start=start,
             end=end,
-            attributes=known[0],
-            status=_STATUS[span.status],
+            attributes=dress,
+            status=dress.status,
         )
     name, kind = gen_ai.name_and_kind(span)
     events = [native.event(e, end, profile) for e in span.events] if span.events else []

@@ -16,15 +16,17 @@ Attributes = list[tuple[str, Any]]
 
 
 class Shared(list[tuple[str, Any]]):
-    """Attributes that many spans have, made once and never changed. ``good``: `stages.safe` found nothing to change in them; ``proto``, ``json``: as the two
-    encodings write them, once they have."""
+    """Attributes that many spans have, made once and never changed, with the name, the kind and the status that go with them. ``proto``, ``json``: as the two
+    encodings write what stands before and after the times, once they have; ``fits``: the last plan of an export that changed nothing in them."""
 
-    __slots__ = ("good", "json", "proto")
+    __slots__ = ("fits", "json", "kind", "name", "proto", "status")
 
-    def __init__(self, given: Attributes) -> None:
+    def __init__(self, given: Attributes, name: str, kind: int, status: int) -> None:
         super().__init__(given)
-        self.good = False
-        self.proto = self.json = b""
+        self.name, self.kind, self.status = name, kind, status
+        self.fits: object = None
+        self.proto: tuple[bytes, bytes] | None = None
+        self.json: tuple[bytes, bytes] | None = None
 
 
 INTERNAL: Final = 1

@@ -13,10 +13,13 @@ from typing import Any, Final
 import msgspec
 
 from ..conventions.flat import Attributes, FlatSpan, Shared
+from ..ids import is_id
+from ..model import AnySpan
 from ..text import safe_text
 
 FLAGS: Final = 0x100  # "is_remote is known, and false", as the SDK sets it
 _INT64 = range(-(1 << 63), 1 << 63)
+_MAX_TIME: Final = (1 << 63) - 1
 _encode = msgspec.json.Encoder().encode
 
 
@@ -66,8 +69,6 @@ def _pair(name: str, value: Any) -> bytes:
 
 def attributes(given: Attributes) -> bytes:
     """The list of key and value."""
-    if given.__class__ is Shared and given.json:
-        return given.json
     out: list[bytes] = []
     for name, value in given:
         if value.__class__ is str and len(value) < 40:
@@ -78,10 +79,7 @@ def attributes(given: Attributes) -> bytes:
             out.append(piece)
         else:
             out.append(_pair(name, value))
-    found = b"[" + b",".join(out) + b"]"
-    if given.__class__ is Shared:
-        given.json = found
-    return found
+    return b"[" + b",".join(out) + b"]"
 
 
 def span(given: FlatSpan) -> bytes:
@@ -111,6 +109,32 @@ def span(given: FlatSpan) -> bytes:
     message = b'"message":' + string(given.message) if given.message else b""
     out.append(b',"status":{' + code + (b"," if code and message else b"") + message + b"}}")
     return b"".join(out)
+
+
+def plain(given: AnySpan, dress: Shared) -> bytes | None:
+    """What `span` gives for a span that has ids, times and this dress and nothing else, without a flat span; None where one of these is not as it should be."""
+    start, end = given.start, given.end
+    own, trace, parent = given.id, given.trace_id, given.parent_id
+    if start is None or end is None or not 0 < start <= end <= _MAX_TIME or not (is_id(own, 16) and is_id(trace, 32)):
+        return None
+    if parent is not None and not is_id(parent, 16):
+        return None
+    if (around := dress.json) is None:
+        status = b'"code":%d' % dress.status if dress.status else b""
+        around = dress.json = (
+            b'"flags":256,"name":%s,"kind":%d,' % (string(dress.name), dress.kind),
+            b'"attributes":%s,"status":{%s}}' % (attributes(dress), status),
+        )
+    above = b"" if parent is None else b'"parentSpanId":"%s",' % parent.encode()
+    return b'{"traceId":"%s","spanId":"%s",%s%s"startTimeUnixNano":"%d","endTimeUnixNano":"%d",%s' % (
+        trace.encode(),
+        own.encode(),
+        above,
+        around[0],
+        start,
+        end,
+        around[1],
+    )
 
 
 def group(resource: Attributes, scope: str, version: str, spans: Sequence[bytes], schema_url: str = "") -> bytes:

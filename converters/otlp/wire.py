@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Any, Final
 
 from ..conventions.flat import Attributes, FlatSpan, Shared
+from ..model import AnySpan
 from ..text import safe_text
 
 FLAGS: Final = 0x100  # "is_remote is known, and false", as the SDK sets it
@@ -25,6 +26,8 @@ _FIXED64: Final = Struct("<BQ").pack
 _DOUBLE: Final = Struct("<Bd").pack
 _INT64 = range(-(1 << 63), 1 << 63)
 _U64 = (1 << 64) - 1
+_MAX_TIME: Final = (1 << 63) - 1
+_ZERO: Final = bytes(16)
 
 
 def _varint(n: int) -> bytes:
@@ -173,15 +176,7 @@ def span_pieces(given: FlatSpan) -> list[bytes]:
         _name_and_kind(given.name, given.kind),
         _TIMES(0x39, start if 0 < start <= _U64 else 0, 0x41, end if 0 < end <= _U64 else 0),
     ]
-    own = given.attributes
-    if own.__class__ is Shared:
-        if not (block := own.proto):
-            pieces: list[bytes] = []
-            attributes(b"\x4a", own, pieces)
-            block = own.proto = b"".join(pieces)
-        out.append(block)
-    else:
-        attributes(b"\x4a", own, out)
+    attributes(b"\x4a", given.attributes, out)
     for event in given.events:
         inner = [_FIXED64(0x09, max(event.time, 0)), _delimited(b"\x12", _utf8(event.name))]
         attributes(b"\x1a", event.attributes, inner)
@@ -200,6 +195,33 @@ def span_pieces(given: FlatSpan) -> list[bytes]:
             out.append(_delimited(b"\x7a", b"\x18" + varint(given.status)))
     out.append(_FLAGS_16)
     return out
+
+
+def plain(given: AnySpan, dress: Shared) -> bytes | None:
+    """What `span` gives for a span that has ids, times and this dress and nothing else, without a flat span; None where one of these is not as it should be."""
+    start, end = given.start, given.end
+    if start is None or end is None or not 0 < start <= end <= _MAX_TIME:
+        return None
+    parent = given.parent_id
+    if len(given.id) != 16 or len(given.trace_id) != 32 or (parent is not None and len(parent) != 16):
+        return None
+    try:
+        own = bytes.fromhex(given.id)  # passes over blanks, so that the bytes are counted too
+        trace = _traces.get(given.trace_id) or _id(_traces, b"\x0a\x10", given.trace_id)
+        above = b"" if parent is None else _parents.get(parent) or _id(_parents, b"\x22\x08", parent)
+    except ValueError:
+        return None
+    if len(own) != 8 or len(trace) != 18 or own == _ZERO[:8] or trace.endswith(_ZERO):
+        return None
+    if parent is not None and (len(above) != 10 or above.endswith(_ZERO[:8])):
+        return None
+    if (around := dress.proto) is None:
+        pieces: list[bytes] = []
+        attributes(b"\x4a", dress, pieces)
+        if dress.status:
+            pieces.append(_delimited(b"\x7a", b"\x18" + varint(dress.status)))
+        around = dress.proto = (_name_and_kind(dress.name, dress.kind), b"".join((*pieces, _FLAGS_16)))
+    return b"".join((trace, b"\x12\x08", own, above, around[0], _TIMES(0x39, start, 0x41, end), around[1]))
 
 
 def resource_spans_head(resource: Attributes, scope: str, version: str) -> tuple[bytes, bytes]:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from .. import patch
-from ..conventions import flatten, unflatten
+from ..conventions import flatten, shared, unflatten
 from ..conventions.flat import Attributes, FlatSpan, Profile
 from ..conventions.semconv import SCHEMA_URL
 from ..conventions.undress import REST, rest
@@ -27,6 +27,15 @@ from .encode import SCOPE, batched, resource_attributes, scope_version
 
 _encode = msgspec.json.Encoder().encode
 _span = msgspec.json.Decoder(s.Span)
+
+
+def _written(span: AnySpan, profile: Profile, codec: Any) -> bytes:
+    """``span`` as ``codec`` (`wire` or `jsontext`) has it."""
+    if (dress := shared(span, profile)) is not None and (data := codec.plain(span, dress)) is not None:
+        found: bytes = data
+    else:
+        found = codec.span(dressed(span, profile))
+    return found
 
 
 def dressed(span: AnySpan, profile: Profile) -> FlatSpan:
@@ -87,7 +96,7 @@ def write_json(items: Iterable[Item], out: BinaryIO, report: Report, options: Wr
         if not profile.carry:
             for span in spans:
                 _losses(span, report)
-        texts = [jsontext.span(dressed(span, profile)) for span in spans]
+        texts = [_written(span, profile, jsontext) for span in spans]
         out.write(jsontext.line(resource, SCOPE, scope_version(), texts, SCHEMA_URL[profile.dialect]))
 
 
@@ -103,4 +112,4 @@ def write_proto(items: Iterable[Item], out: BinaryIO, report: Report, options: W
             for span in spans:
                 _losses(span, report)
         head = wire.resource_spans_head(resource, SCOPE, scope_version())
-        out.write(wire.request(head, [wire.span(dressed(span, profile)) for span in spans], SCHEMA_URL[profile.dialect]))
+        out.write(wire.request(head, [_written(span, profile, wire) for span in spans], SCHEMA_URL[profile.dialect]))

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from .. import ids
-from ..conventions.flat import Attributes, FlatEvent, FlatLink, FlatSpan, Shared
+from ..conventions.flat import Attributes, FlatEvent, FlatLink, FlatSpan
 from ..text import safe_text
 
 MAX_DEPTH: Final = 32
@@ -34,11 +34,8 @@ def safe(span: FlatSpan, changed: Counter[str]) -> FlatSpan:
     """``span`` with values that OTLP holds; the same object when nothing had to be changed. ``changed`` is counted up by kind."""
     more: dict[str, Any] = {}
     given = span.attributes
-    if given.__class__ is not Shared or not given.good:
-        if (attributes := _attributes(given, changed)) is not given:
-            more["attributes"] = attributes
-        elif given.__class__ is Shared:
-            given.good = True
+    if (attributes := _attributes(given, changed)) is not given:
+        more["attributes"] = attributes
     if span.events and (events := [_event(e, changed) for e in span.events]) != span.events:
         more["events"] = events
     if span.links:
@@ -69,19 +66,15 @@ def safe(span: FlatSpan, changed: Counter[str]) -> FlatSpan:
 
 def _ids(span: FlatSpan, changed: Counter[str], more: dict[str, Any]) -> None:
     """Other ids for those that are none."""
-    if not _is_id(span.trace_id, 32):
+    if not ids.is_id(span.trace_id, 32):
         changed["id"] += 1
         more["trace_id"] = ids.trace_id("id", span.trace_id)
-    if not _is_id(span.span_id, 16):
+    if not ids.is_id(span.span_id, 16):
         changed["id"] += 1
         more["span_id"] = ids.span_id(more.get("trace_id", span.trace_id), "id", span.span_id, span.name, str(span.start))
-    if span.parent_id is not None and not _is_id(span.parent_id, 16):
+    if span.parent_id is not None and not ids.is_id(span.parent_id, 16):
         changed["id"] += 1
         more["parent_id"] = None
-
-
-def _is_id(text: str, length: int) -> bool:
-    return len(text) == length and not text.strip(_HEX) and text.strip("0") != ""
 
 
 def _text(value: str, changed: Counter[str]) -> str:
@@ -198,7 +191,7 @@ def _event(event: FlatEvent, changed: Counter[str]) -> FlatEvent:
 
 
 def _link(link: FlatLink, changed: Counter[str]) -> FlatLink | None:
-    if not (_is_id(link.trace_id, 32) and _is_id(link.span_id, 16)):
+    if not (ids.is_id(link.trace_id, 32) and ids.is_id(link.span_id, 16)):
         changed["link"] += 1
         return None
     attributes = _attributes(link.attributes, changed)
