@@ -280,7 +280,7 @@ def read(given: Given, inputs: Account, pipe: Pipeline, stop: Stop, spans: Spans
     def one(run: Input) -> Iterator[Item]:
         report = Report(input=str(run), strict=given.strict)
         with inputs.input(report):
-            yield from pipe.items(items(run, report, given.from_, options))
+            yield from pipe.items(items(run, report, given.from_, options), live)
 
     if live:
         sources: list[Callable[[], Iterable[Item]]] = [lambda r=r: one(r) for r in Inputs(given.runs, given.from_)]  # type: ignore[misc]
@@ -384,8 +384,11 @@ def to_backend(given: Given, backend: Backend, way: Route) -> int:
     accepted: dict[str, set[str]] = {}
 
     def delivered(pieces: list[Piece]) -> None:
-        for piece in pieces:
-            accepted.setdefault(piece.envelope.trace_id, set()).add(piece.span_id if given.verify else "")
+        for trace in {piece.envelope.trace_id for piece in pieces}:
+            accepted.setdefault(trace, set())
+        if given.verify:
+            for piece in pieces:
+                accepted[piece.envelope.trace_id].add(piece.span_id)
 
     with ExitStack() as stack:
         stack.enter_context(inputs)
@@ -656,7 +659,7 @@ def to_files(given: Given) -> int:
                 report = Report(input=str(one), strict=given.strict)
                 name = one.output(".otlp.jsonl").name
                 with inputs.input(report):
-                    found = pipe.items(items(one, report, given.from_, options))
+                    found = pipe.items(items(one, report, given.from_, options), given.follow or "-" in given.runs)
                     if given.dry_run:
                         write(given, found, sys.stdout.buffer, codec_of("-", None), spans, stop, pipe)
                         continue

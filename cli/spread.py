@@ -86,8 +86,11 @@ def work(job: Job, one: Input, report: Report) -> Sent:
             failed.append(error)
 
     def delivered(pieces: list[Any]) -> None:
-        for piece in pieces:
-            sent.accepted.setdefault(piece.envelope.trace_id, set()).add(piece.span_id if job.names else "")
+        for trace in {piece.envelope.trace_id for piece in pieces}:
+            sent.accepted.setdefault(trace, set())
+        if job.names:
+            for piece in pieces:
+                sent.accepted[piece.envelope.trace_id].add(piece.span_id)
 
     def old() -> None:
         sent.old = True

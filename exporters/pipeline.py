@@ -8,9 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Literal
+from typing import Final, Literal
 
 from ..converters.conventions.flat import Profile
 from ..converters.model import AnySpan, Item, Message, Value
@@ -62,9 +63,11 @@ class Pipeline:
         self.scored = Scored()
         self._now = time.time_ns()
 
-    def items(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items of one input, as they leave."""
+    def items(self, items: Iterable[Item], live: bool = False) -> Iterator[Item]:
+        """The items of one input, as they leave. ``live``: each goes on at once, since the next may be waited for."""
         choices = self.choices
+        if not live:
+            items = in_blocks(items)
         whole: dict[str, list[Message]] | None = None
         if self._tests:
             whole = {}
@@ -85,7 +88,8 @@ class Pipeline:
             items = salt(items, choices.salt)
         if choices.resource:
             items = resource(items, choices.resource)
-        return self.scored.items(items)
+        items = self.scored.items(items)
+        return items if live else in_blocks(items)
 
     def _not_selected(self, span: AnySpan) -> None:
         self.account.read += 1
@@ -95,6 +99,27 @@ class Pipeline:
     def redacted(self) -> int:
         """How many values were taken out."""
         return self._redactor.count if self._redactor is not None else 0
+
+
+BLOCK: Final = 64
+"""Items that a step takes at once. Steps that take turns for each item push each other out of the processor's caches: a fifth of the time."""
+
+
+def in_blocks(items: Iterable[Item]) -> Iterator[Item]:
+    """The same items, read some at a time. Not for what may be waited for. When reading ends badly, what was read before comes first."""
+    source = iter(items)
+    failed: BaseException | None = None
+    while failed is None:
+        held: list[Item] = []
+        try:
+            held.extend(islice(source, BLOCK))
+        except BaseException as error:
+            failed = error
+        yield from held
+        if not held:
+            break
+    if failed is not None:
+        raise failed
 
 
 def pumped(sources: Iterable[Callable[[], Iterable[Item]]], ended: Callable[[], bool], quiet: float = 0.2) -> Iterator[Item | None]:

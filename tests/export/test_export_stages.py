@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from spanport.converters import ids
 from spanport.converters.conventions import flatten
 from spanport.converters.conventions.flat import FlatEvent, FlatLink, FlatSpan
-from spanport.converters.errors import UsageError
+from spanport.converters.errors import ReadError, UsageError
 from spanport.converters.history import Chain
 from spanport.converters.model import (
     Event,
@@ -42,6 +43,7 @@ from spanport.converters.stages.safe import safe
 from spanport.converters.stages.salt import salt
 from spanport.converters.stages.select import parse, select
 from spanport.converters.stages.shift import shift
+from spanport.exporters.pipeline import BLOCK, in_blocks
 
 # ------------------------------------------------------------------------------------------------------------ secrets
 SECRET = "Zx9Qk3Lm7Pw2Rt5Vn8Bc4Df6Gh1Jk0Sa"  # no real key of anybody
@@ -494,3 +496,17 @@ def test_a_deeply_nested_value_does_not_end_the_export() -> None:
     changed: Counter[str] = Counter()
     wire.span(safe(flat(attributes=[("deep", value)]), changed))
     assert changed == {"depth": 1}
+
+
+def test_items_in_blocks_are_the_same_and_come_before_what_went_wrong() -> None:
+    def source(count: int, error: BaseException | None) -> Iterator[int]:
+        yield from range(count)
+        if error is not None:
+            raise error
+
+    for count in (0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK):
+        assert list(in_blocks(source(count, None))) == list(range(count))  # type: ignore[arg-type]
+        got: list[Any] = []
+        with pytest.raises(ReadError):
+            got.extend(in_blocks(source(count, ReadError("broken"))))  # type: ignore[arg-type]
+        assert got == list(range(count))
