@@ -25,6 +25,10 @@ T = TypeVar("T")
 MAX_DOCUMENT: Final = 4 << 30
 """Bytes of one document (4 GiB); a line of a stream has `MAX_LINE`."""
 MAX_LINE: Final = 256 << 20
+TOO_DEEP: Final = "nested too deep"
+MAX_REPAIRS: Final = 1_000_000
+"""Places in one document that are mended: what has more is no text."""
+BREAKS_OFF: Final = "the JSON breaks off here"
 
 _untyped = msgspec.json.Decoder()
 _raw_object = msgspec.json.Decoder(dict[str, Raw])
@@ -46,10 +50,12 @@ _SURROGATE = re.compile(rb"\\\\|\\u([dD][89abAB][0-9a-fA-F]{2})(\\u[dD][c-fC-F][
 
 def repair(data: bytes) -> tuple[bytes, list[Repair]]:
     """``data`` with NaN and infinities as null and lone surrogates and bad UTF-8 as U+FFFD, and what was replaced where
-    (byte offsets in ``data``). Nothing else is mended: a document that is cut off stays so."""
+    (byte offsets in ``data``). Nothing else is mended: a document that is cut off stays so. ReadError for what is no text at all."""
     found: list[tuple[int, int, bytes]] = []
 
     def put(start: int, end: int, new: bytes) -> None:
+        if len(found) >= MAX_REPAIRS:
+            raise ReadError(f"more than {MAX_REPAIRS:,} places are no JSON", byte=found[0][0])
         found.append((start, end, new))
 
     for token in _TOKENS.finditer(data):
@@ -80,6 +86,27 @@ def repair(data: bytes) -> tuple[bytes, list[Repair]]:
     return b"".join(out) if repairs else data, repairs
 
 
+def mended_as(repair: Repair) -> str:
+    """What `repair` puts in place of it."""
+    return "null" if repair.original[:1] in ("-", "N", "I") else "\\ufffd"
+
+
+def unmended(place: int, repairs: list[Repair]) -> int:
+    """A place in the mended bytes as one in the original."""
+    shift = 0
+    for r in repairs:
+        new = len(mended_as(r))
+        if place < r.offset + shift + new:
+            break
+        shift += new - len(r.original)
+    return place - shift
+
+
+def _cut(error: Exception, data: bytes | memoryview) -> bool:
+    """Whether the text breaks off: then all of it was read, and needed no mending. (A lone surrogate at the very end is told in the same words.)"""
+    return "truncated" in str(error) and b"\\u" not in bytes(data[-16:])
+
+
 def is_utf8(data: bytes | memoryview) -> bool:
     """Whether all of it is UTF-8. msgspec looks only at the strings that it decodes: a Raw, or a member that is passed over, may hold anything."""
     if isinstance(data, bytes) and data.isascii():
@@ -100,10 +127,12 @@ def explain(error: Exception, size: int) -> tuple[str, int | None, str | None]:
     """msgspec's error as (message, byte, JSON path)."""
     text = str(error)
     byte = int(m[1]) if (m := _PLACE.search(text)) else size if "truncated" in text else None
+    if byte is not None and "trailing characters" in text:  # it has looked at the first of them
+        byte -= 1
     path = m[1] if (m := _PATH.search(text)) else None
     text = _PATH.sub("", _PLACE.sub("", text)).strip().rstrip(":")
     if "truncated" in text:
-        text = "the JSON breaks off here"
+        text = BREAKS_OFF
     return text.replace("JSON is malformed: ", "not JSON: "), byte, path
 
 
@@ -118,7 +147,7 @@ def decode(
 ) -> T:
     """One document (or one line: ``line``, ``offset``) through ``decoder`` (a msgspec Decoder's ``decode``), mended where it must be.
 
-    A byte-order mark is passed over. What was repaired is noted and added to ``repairs``. ReadError says where it broke."""
+    A byte-order mark is passed over. What was repaired is noted and added to ``repairs``. ReadError says where it broke (in ``data`` as given)."""
     if len(data) > (MAX_LINE if line is not None else MAX_DOCUMENT):
         raise ReadError(f"{len(data):,} bytes are more than one record may have", input=report.input, line=line, byte=offset)
     if bytes(data[:3]) == b"\xef\xbb\xbf":
@@ -128,23 +157,30 @@ def decode(
         if is_utf8(data):
             return decoder(data)
     except RecursionError:
-        raise ReadError("nested too deep", input=report.input, line=line, byte=offset) from None
+        raise ReadError(TOO_DEEP, input=report.input, line=line, byte=offset) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         first = error
-    mended, found = repair(bytes(data))
+    found: list[Repair] = []
+    if first is None or not _cut(first, data):
+        try:
+            mended, found = repair(bytes(data))
+        except ReadError as error:
+            raise ReadError(error.message, input=report.input, line=line, byte=offset + (error.byte or 0)) from None
     if found:
         try:
             result = decoder(mended)
         except RecursionError:
-            raise ReadError("nested too deep", input=report.input, line=line, byte=offset) from None
+            raise ReadError(TOO_DEEP, input=report.input, line=line, byte=offset) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            first = error
+            message, byte, path = explain(error, len(mended))
+            byte = None if byte is None else offset + unmended(byte, found)
+            raise ReadError(message, input=report.input, line=line, byte=byte, path=path) from None
         else:
             for r in found:
                 r.offset += offset
                 report.note(
                     "repaired",
-                    f"{r.original!r} is no JSON; read as {'null' if r.original[:1] in '-NI' else 'U+FFFD'}",
+                    f"{r.original!r} is no JSON; read as {'null' if mended_as(r) == 'null' else 'U+FFFD'}",
                     "info",
                     line=line,
                     byte=r.offset,
@@ -156,7 +192,7 @@ def decode(
         try:
             decoder(data)
         except RecursionError:
-            raise ReadError("nested too deep", input=report.input, line=line, byte=offset) from None
+            raise ReadError(TOO_DEEP, input=report.input, line=line, byte=offset) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             first = error
     message, byte, path = explain(first, len(data)) if first is not None else ("not JSON: no UTF-8", None, None)
@@ -201,32 +237,6 @@ def inner(source: str) -> Raw:
     return Raw(data)
 
 
-_MARK = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
-
-
-def whole_part(data: bytes) -> bytes | None:
-    """A document that breaks off, up to its last complete member or item (of the top level, or of an array one level below), closed
-    again; None when there is none. An item that is cut is dropped whole."""
-    stack = bytearray()
-    cut: int | None = None
-    closing = b""
-    for token in _MARK.finditer(data):
-        mark = token.group()
-        if mark in (b"{", b"["):
-            stack += mark
-            continue
-        if mark in (b"}", b"]"):
-            if not stack:
-                return None
-            del stack[-1:]
-        elif mark != b",":
-            continue
-        if len(stack) == 1 or stack == b"{[":
-            cut = token.start() if mark == b"," else token.end()
-            closing = b"".join(b"]" if s == 0x5B else b"}" for s in reversed(stack))
-    return None if cut is None else data[:cut] + closing
-
-
 def minify(raw: Raw) -> bytes:
     """The JSON text without white space outside strings."""
     data = bytes(raw)
@@ -249,17 +259,20 @@ def is_null(raw: Raw) -> bool:
 
 __all__ = [
     "ABSENT",
+    "BREAKS_OFF",
     "MAX_DOCUMENT",
     "MAX_LINE",
+    "TOO_DEEP",
     "decode",
     "encode_object",
     "explain",
     "fields",
     "inner",
     "is_null",
+    "mended_as",
     "minify",
     "repair",
     "text",
+    "unmended",
     "value",
-    "whole_part",
 ]

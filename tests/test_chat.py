@@ -11,7 +11,6 @@ from spanport import Attempt, ModelRequest, Phase, ReadError, Report, Run, ToolC
 from spanport.converters.chat.said import usage_of, when
 from spanport.converters.chat.sse import events
 from spanport.converters.history import full
-from spanport.converters.jsonio import whole_part
 from spanport.converters.model import BlobPart, ReasoningPart, Span, TextPart, ToolCallPart, UriPart, Usage, raw
 from spanport.converters.source import source_of
 
@@ -319,12 +318,14 @@ def test_a_stream_that_is_cut_gives_what_there_is() -> None:
 def test_a_document_that_is_cut_gives_the_messages_before() -> None:
     whole = (COMPARE / "thread.json").read_bytes()
     messages = json.loads(whole)["messages"]
-    assert whole_part(whole) == whole.rstrip()[: whole.rindex(b"\n}")] + b"}"
     seen = set()
     for cut in range(200, len(whole), 211):
         report = Report()
         (trace,) = read(whole[:cut], format="chat", report=report)
         assert report.lost == 1
+        (run,) = of(trace, Run)
+        assert run.unfinished
+        assert not run.output
         count = len(of(trace, ModelRequest))
         assert count in range(sum(m["role"] == "assistant" for m in messages) + 1)
         seen.add(count)

@@ -39,7 +39,9 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
     run.calls = []
     t = run.attempt
     if t.ending is None:
-        t.done, t.ending, t.error = at, run.ending, run.error
+        t.done = at
+        if not run.cut:
+            t.ending, t.error = run.ending, run.error
     if plan is not None and plan.trailing:
         t.messages = plan.trailing
     start, end, off = _clock(run)
@@ -157,7 +159,7 @@ def _leftover_tools(run: OpenRun) -> None:
     tools, run.plan.tools = run.plan.tools, []
     for found in tools:
         tool = found[0]
-        if not executed(tool) and run.ending in (None, "completed"):
+        if not executed(tool) and (run.ending in (None, "completed") or run.cut):
             continue
         call = run._new_call(Asked(id=tool.tool_call_id), None)
         call.name, call.requested_by = tool.tool_name or "", None

@@ -700,7 +700,9 @@ def _completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> N
         run.output = e.content if not jsonio.is_null(e.content) else run.output
     records.terminal(run, e, odd)
     if e.messages and run.plan is None:  # 1.1: the last event is the whole record
-        run.plan = records.plan_of(Record(run_id=run.run_id, messages=e.messages), engine.options.media)
+        run.plan = records.plan_of(
+            records.Node(Record(run_id=run.run_id, messages=e.messages), {}, ABSENT, run.run_id), engine.options.media
+        )
     _embedded(engine, run, e)
     engine.flush_thin(run.trace, run.run_id)
     engine.finish(run, run.ending if run.ending in ("cancelled", "error") else records.stated(run) or "completed", run.now)

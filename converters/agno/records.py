@@ -6,6 +6,7 @@ looks up here what the record adds to each run; runs without events are told to 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -72,6 +73,7 @@ class Node:
     run_id: str
     children: list[Node] = field(default_factory=list)
     used: bool = False
+    cut: bool = False  # the file breaks off in it
     ended: Window = UNKNOWN
     hidden: str | None = None  # in a stream: which of its events were not shown ("all", "but the last", "but content")
     content: list[Event] = field(default_factory=list)  # those of its content that were shown
@@ -120,6 +122,25 @@ def node(raw: Raw, above: str | None = None, depth: int = 0) -> Node | None:
     return found
 
 
+def mark_cut(n: Node, where: str) -> None:
+    """The file breaks off in ``n``; ``where`` are the containers that were open in it (`cutoff.Part.open`, from the record on)."""
+    n.cut = True
+    for name in _INSIDE.finditer(where):
+        listed = getattr(n.rec, name[1]) or ()
+        last = listed[-1] if isinstance(listed, list) and listed else listed
+        below = next((c for c in reversed(n.children) if c.raw == last), None)
+        if below is None:
+            return
+        if below.rec.run_id is None:  # cut before it says which run it is
+            n.children.remove(below)
+            return
+        n = below
+        n.cut = True
+
+
+_INSIDE: Final = re.compile(r"(member_responses|step_executor_runs|workflow_agent_run)\[?\{")
+
+
 def better(one: Node, two: Node) -> bool:
     """Whether ``one`` tells more of the same run than ``two``: a run that ended, then more messages."""
     final = ("COMPLETED", "ERROR", "CANCELLED", "REGENERATED")
@@ -131,9 +152,13 @@ def better(one: Node, two: Node) -> bool:
     return rank(one) >= rank(two)
 
 
-def ending(rec: Record) -> str | None:
-    """The run's status in lower case. 1.x leaves RUNNING standing after a success: there a final assistant message is the end."""
+def ending(n: Node) -> str | None:
+    """The run's status in lower case. 1.x leaves RUNNING standing after a success: there a final assistant message is the end. Of a record that breaks off
+    nothing is concluded."""
+    rec = n.rec
     status = (rec.status or "").lower() or None
+    if n.cut:
+        return status
     if status in (None, "running", "pending") and _old(rec):
         for raw in reversed(rec.messages or ()):
             said = jsonio.fields(raw)
@@ -158,13 +183,13 @@ def stated(run: OpenRun) -> str | None:
     """How the run ended by its record, which wins over the events."""
     if run.node is None:
         return None
-    how = ending(run.node.rec)
+    how = ending(run.node)
     return how if how not in ("running", "pending") else None
 
 
-def plan_of(rec: Record, media: bool = False) -> Plan:
+def plan_of(n: Node, media: bool = False) -> Plan:
     """What the record's messages and tools say, in order."""
-    how = ending(rec)
+    rec, how = n.rec, ending(n)
     inherited = rec.forked_from_message_index if rec.forked_from_run_id or rec.regenerated_from else None
     turns, trailing = messages.turns(rec.messages or (), inherited or 0, how in ("cancelled", "error", "paused", "running"), media)
     tools = [(t, odd, raw) for raw, (t, odd) in zip(rec.tools or [], items(Tool, rec.tools), strict=False)]
@@ -209,13 +234,13 @@ def attach(run: OpenRun, n: Node, media: bool = False) -> None:
     if r.events is not None:
         run.source["stored_events"] = model.raw(len(r.events))
     facts(run, jsonio.fields(n.raw), media)
-    run.plan = plan_of(r, media)
+    run.plan = plan_of(n, media)
     run.plan.members = list(n.children)
     for requirement, _ in items(Requirement, r.requirements):
         tool = loosely(Tool, requirement.tool_execution)[0] if jsonio.fields(requirement.tool_execution) else None
         if tool is not None and tool.tool_call_id is not None and not requirement.member_run_id:
             run.plan.waits.add(tool.tool_call_id)
-    how = ending(r)
+    how = ending(n)
     if how == "error":
         run.error = run.error or model.Error(type=None, message=jsonio.text(r.content))
     elif how == "cancelled":
@@ -332,13 +357,13 @@ def _feed(engine: Engine, n: Node) -> None:
     for one in n.walk():
         run = engine.runs.get(one.run_id)
         if run is not None and run.node is one and one is not n:
-            engine.end(run, ending(one.rec), run.terminal if run.terminal.lo is not None else run.now)
+            engine.end(run, ending(one), run.terminal if run.terminal.lo is not None else run.now)
     for run in reversed(list(engine.runs.values())):
         if run.run_id in engine.runs and run.run_id not in outside and run.run_id != n.run_id:
             engine.end(run, run.ending, run.terminal if run.terminal.lo is not None else run.now)
     run = engine.runs.get(n.run_id)
     if run is not None:
-        engine.end(run, ending(n.rec), run.terminal if run.terminal.lo is not None else run.now)
+        engine.end(run, ending(n), run.terminal if run.terminal.lo is not None else run.now)
     engine.foreseen = (Counter(), {})
 
 
@@ -361,7 +386,7 @@ def drive(engine: Engine, n: Node, above: OpenRun | None, call: Call | None, pha
     if run.trace.started is None:
         run.trace.started = at.lo
     run.tick(at)
-    how = ending(n.rec)
+    how = ending(n)
     assert run.plan is not None
     _deltas(run, n)
     run.begun = at

@@ -119,6 +119,16 @@ class OpenRun:
         self.pauses: list[int | None] = []
         self.answers: list[Message] = []
 
+    @property
+    def cut(self) -> bool:
+        """Whether the file breaks off in its record: how its last attempt that can be seen went on is not known, nor what came of calls without an answer."""
+        return self.node is not None and self.node.cut
+
+    @property
+    def cut_off(self) -> bool:
+        """The same, before anything that says when the run ended."""
+        return self.cut and clocks(self.metrics).duration is None
+
     # ------------------------------------------------------------------------------------------------ attempts
     @property
     def attempt(self) -> Try:
@@ -378,7 +388,7 @@ class OpenRun:
                 self.claim(call)
             self.calls.append(call)
             r.calls.append(call)
-        if last and self.ending not in (None, "completed"):
+        if last and self.ending not in (None, "completed") and not self.cut:
             for a in unanswered:
                 call = self._new_call(a, r)
                 self._fill(call, self.plan.tool(a.id) if self.plan is not None else None)

@@ -260,7 +260,7 @@ def attempt(run: OpenRun, t: Try, start: int | None, end: int | None, uncertaint
 
 def run_span(run: OpenRun, start: int | None, end: int | None, uncertainty: int, parent: str | None) -> model.Run:
     ending = run.ending
-    unfinished = ending in (None, "running", "pending")
+    unfinished = ending in (None, "running", "pending") or run.cut_off
     links = []
     if parent is None and run.unknown_parent is not None:
         links.append(model.Link(trace_id=run.trace.id, span_id=run.trace.span(run.unknown_parent), type="part_of"))

@@ -4,6 +4,7 @@ with the members and executors that lie elsewhere put inside it.
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -16,15 +17,22 @@ from zlib import crc32
 import msgspec
 from msgspec import Raw
 
-from .. import jsonio, model
+from .. import cutoff, jsonio, model
 from ..errors import ReadError, Report
 from ..model import ABSENT
 from ..registry import Share, evenly
 from ..source import Line, Source
-from .records import Node, better, node
+from .records import Node, better, mark_cut, node
 from .schema import array
 
 _raw = msgspec.json.Decoder(Raw)
+_MAY: Final = re.compile(
+    r"((data|runs|member_responses|step_executor_runs)?\[|(data|memory|response|run_data|workflow_agent_run)?\{)*+"
+    r"((messages|tools|events|step_results|step_responses)\[)?"
+)
+"""What of a document that breaks off may be given in part: runs, what they lie in, and their lists. Never a message, a call or an event."""
+_AROUND: Final = re.compile(r"(\[|\{(runs|memory\{runs|data)\[|\{(data|run_data)(?=\{)|\{response(?=\{))*")
+"""The part of `cutoff.Part.open` that a run lies in."""
 _HEADS = ("session_id", "user_id", "agent_id", "team_id", "workflow_id")
 _RUNS = ("run_id", "agent_id", "team_id", "workflow_id", "content", "messages", "session_id")
 
@@ -41,12 +49,21 @@ def unwrap(raw: Raw) -> Raw:
 
 def nodes(data: bytes | memoryview, report: Report) -> Iterator[Node]:
     """The root runs of a JSON document."""
-    raw = jsonio.decode(data, _raw.decode, report)
+    raw, open_ = cutoff.decode(data, _raw.decode, report, _MAY)
+    yield from roots(_found(raw, open_))
+
+
+def _found(raw: Raw, open_: str | None, head: dict[str, Raw] | None = None) -> list[Node]:
+    """`runs_of` a document, of which the end may be missing: then its last run is marked where it is that one that breaks off."""
     try:
-        found = list(runs_of(raw))
+        found = list(runs_of(raw, head))
     except RecursionError:
-        raise ReadError("nested too deep", input=report.input) from None
-    yield from roots(found)
+        raise ReadError(jsonio.TOO_DEEP) from None
+    if open_ and found and (where := _AROUND.match(open_)) is not None:
+        inside = open_[where.end() :]
+        if inside.startswith("{") and (where.end() or found[-1].raw == raw):
+            mark_cut(found[-1], inside)
+    return found
 
 
 def lines(given: Iterable[Line], report: Report) -> Iterator[Node]:
@@ -56,7 +73,8 @@ def lines(given: Iterable[Line], report: Report) -> Iterator[Node]:
         if not line.data.strip():
             continue
         try:
-            found += runs_of(jsonio.decode(line.data, _raw.decode, report, line=line.number, offset=line.offset).copy())
+            raw, open_ = cutoff.decode(line.data, _raw.decode, report, _MAY, line=line.number, offset=line.offset)
+            found += _found(raw.copy(), open_)
         except ReadError as error:
             report.note("bad-line", error.message, "lost", line=line.number, byte=error.byte, path=error.path)
     yield from roots(found)
@@ -88,7 +106,7 @@ def runs_of(raw: Raw, head: dict[str, Raw] | None = None, depth: int = 0) -> Ite
                 response = inside.get("response", ABSENT)  # 1.1: {message, response}
                 yield from runs_of(response if jsonio.fields(response) else item, around, depth + 1)
         return
-    if "data" in m and "meta" in m and not m.get("run_id"):
+    if "data" in m and ("meta" in m or len(m) == 1) and not m.get("run_id"):
         yield from runs_of(m["data"], head, depth + 1)
         return
     if not ({"run_id", "messages", "content"} & set(m)) or (
@@ -144,7 +162,7 @@ def folder(source: Source, report: Report) -> Iterator[Node]:
     for path in fixed or sorted(p for p in source.path.glob("*.json") if p.is_file()):
         inner = Source(f"{source.name}/{path.name}", path=path)
         try:
-            found += runs_of(jsonio.decode(inner.data(), _raw.decode, report))
+            found += _found(*cutoff.decode(inner.data(), _raw.decode, report, _MAY))
         except ReadError as error:
             report.note("bad-file", f"{path.name}: {error.message}", "lost", byte=error.byte, path=error.path)
     yield from roots(found)
@@ -255,15 +273,16 @@ def _row(row: dict[str, Any], table: str, report: Report) -> Iterator[Node]:
         if value is None:
             continue
         try:
-            raw = jsonio.decode(value if isinstance(value, bytes) else str(value).encode(), _raw.decode, report).copy()
+            data = value if isinstance(value, bytes) else str(value).encode()
+            given, open_ = cutoff.decode(data, _raw.decode, report, _MAY)
         except ReadError as error:
             report.note("bad-row", f"{table}.{column}: {error.message}", "lost")
             continue
-        raw = unwrap(raw)
+        raw = unwrap(given.copy())
         if column == "run_data":
-            yield from runs_of(raw, head)
+            yield from _found(raw, open_, head)
         elif not jsonio.is_null(raw):
-            yield from runs_of(model.raw({**head, column: raw}), head)
+            yield from _found(model.raw({**head, column: raw}), "{" + column + open_ if open_ else None, head)
 
 
 __all__ = ["folder", "lines", "nodes", "roots", "runs_of", "sqlite", "unwrap"]

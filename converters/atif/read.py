@@ -6,6 +6,7 @@ trajectory that SimLab wrote is rebuilt from what it carries (`converters.simlab
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
@@ -13,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from .. import clock, ids, jsonio
+from .. import clock, cutoff, ids, jsonio
 from ..errors import ReadError, Report
 from ..history import Chain
 from ..model import (
@@ -48,6 +49,8 @@ from ..source import Source
 from . import schema
 
 FAMILY: Final = "atif"
+_MAY: Final = re.compile(r"\[?(\{(subagent_trajectories\[\{)*((steps|subagent_trajectories)\[)?)?")
+"""What of a document that breaks off may be given in part: a trajectory, and the lists of steps and of trajectories in it."""
 _object = msgspec.json.Decoder(dict[str, Raw])
 _raws = msgspec.json.Decoder(list[Raw])
 _NULL: Final = Raw(b"null")
@@ -151,20 +154,26 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
     """A trace for each trajectory: one document, a list of them, or one a line. A broken line is reported and passed over."""
     some = False
     failure: ReadError | None = None
-    for fields, repairs in _documents(source, report):
+    for fields, repairs, open_ in _documents(source, report):
         if isinstance(fields, ReadError):
             failure = failure or fields
             continue
         some = True
         if trajectory.is_simlab(fields):
-            yield from single(trajectory.document(fields, report), "atif", report, repairs=repairs)
+            record = trajectory.document(fields, report)
+            record.cut = bool(open_)
+            yield from single(record, "atif", report, repairs=repairs)
         else:
-            yield from _trace(fields, repairs, report)
+            yield from _trace(fields, repairs, report, open_)
     if not some:
         raise failure or ReadError("no trajectory in it", input=source.name)
 
 
-def _documents(source: Source, report: Report) -> Iterator[tuple[dict[str, Raw] | ReadError, list[Repair]]]:
+_Found = tuple[dict[str, Raw] | ReadError, list[Repair], str]
+
+
+def _documents(source: Source, report: Report) -> Iterator[_Found]:
+    """Each trajectory (or what is wrong with it), the repairs, and what of it the end of the file cut (`cutoff.Part.open`; nothing for a whole one)."""
     if source.object is not None:
         data: bytes | memoryview = jsonio.encode_object(source.object)
     else:
@@ -173,28 +182,41 @@ def _documents(source: Source, report: Report) -> Iterator[tuple[dict[str, Raw] 
         raise ReadError("the file is empty", input=source.name, byte=0)
     repairs: list[Repair] = []
     if bytes(data[:64]).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"[":
-        for item in jsonio.decode(data, _raws.decode, report, repairs=repairs):
-            yield _object.decode(item) if bytes(memoryview(item)[:1]) == b"{" else ReadError("expected a trajectory object"), repairs
+        found, open_ = cutoff.decode(data, _raws.decode, report, _MAY, repairs=repairs)
+        for n, item in enumerate(found):
+            inside = (open_ or "")[1:] if n + 1 == len(found) else ""
+            if bytes(memoryview(item)[:1]) == b"{":
+                yield _object.decode(item), repairs, inside
+            else:
+                yield ReadError("expected a trajectory object"), repairs, ""
         return
+    lines = source.object is None and b"\n" in bytes(data[: 1 << 16]) and bytes(data[:2]) not in (b"{\n", b"{\r")
     try:
-        yield _checked(jsonio.decode(data, _object.decode, report, repairs=repairs), source), repairs
+        if lines:
+            yield _checked(jsonio.decode(data, _object.decode, report, repairs=repairs), source), repairs, ""
+        else:
+            fields, open_ = cutoff.decode(data, _object.decode, report, _MAY, repairs=repairs)
+            yield _checked(fields, source), repairs, open_ or ""
         return
     except ReadError as error:
-        if b"\n" not in bytes(data[: 1 << 16]) or source.object is not None or bytes(data[:2]) in (b"{\n", b"{\r"):
+        if not lines:
             raise
         first = error
     good = 0
     for line in source.lines():
         if not line.data.strip():
             continue
-        found: list[Repair] = []
+        found_: list[Repair] = []
+        told = Report(report.input, report.strict)
         try:
-            fields = _checked(jsonio.decode(line.data, _object.decode, report, line=line.number, offset=line.offset, repairs=found), source)
+            fields, open_ = cutoff.decode(line.data, _object.decode, told, _MAY, line=line.number, offset=line.offset, repairs=found_)
+            _checked(fields, source)
         except ReadError as error:
             report.note("bad-line", error.message, "lost", line=line.number, byte=error.byte, path=error.path)
             continue
+        report.merge(told)
         good += 1
-        yield fields, found
+        yield fields, found_, open_ or ""
     if not good:
         raise first
 
@@ -215,18 +237,22 @@ def run_key(fields: dict[str, Raw]) -> list[str]:
     return ["", blake2b(bytes(fields.get("agent", ABSENT)) + bytes(first), digest_size=12).hexdigest()]
 
 
-def _trace(fields: dict[str, Raw], repairs: list[Repair], report: Report) -> Iterator[Item]:
+def _trace(fields: dict[str, Raw], repairs: list[Repair], report: Report, open_: str) -> Iterator[Item]:
     key = run_key(fields)
     trace = ids.trace_id(FAMILY, *key)
     yield TraceHeader(id=trace, family=FAMILY, format="atif", run_key=key, name=key[0] or key[1] or None, repairs=repairs)
-    yield from _Trajectory(fields, trace, ("run",), None, report, 0).spans()
+    yield from _Trajectory(fields, trace, ("run",), None, report, 0, open_).spans()
 
 
 class _Trajectory:
     """One trajectory: a run, its attempt, and what the steps hold."""
 
-    def __init__(self, fields: dict[str, Raw], trace: str, path: tuple[str, ...], parent: str | None, report: Report, depth: int) -> None:
+    def __init__(
+        self, fields: dict[str, Raw], trace: str, path: tuple[str, ...], parent: str | None, report: Report, depth: int, open_: str = ""
+    ) -> None:
         self.fields, self.trace, self.path, self.parent, self.report, self.depth = fields, trace, path, parent, report, depth
+        self.cut = open_ != ""  # its end is not in the file
+        self.open = open_.partition("subagent_trajectories[")[2]  # the same of the last of its sub-agents
         self.agent, self.odd_agent = typed(fields.get("agent", ABSENT) or Raw(b"{}"), schema.Agent)
         self.run_id = ids.span_id(trace, *path)
         self.attempt_path = (*path, "attempt", "1")
@@ -297,7 +323,8 @@ class _Trajectory:
         if self.depth >= _DEEPEST:
             self.report.note("too-deep", f"sub-agents nested deeper than {_DEEPEST}", "lost")
             return
-        yield from _Trajectory(fields, self.trace, path, parent, self.report, self.depth + 1).spans()
+        open_ = self.open if fields is next(reversed(self.children.values())) else ""
+        yield from _Trajectory(fields, self.trace, path, parent, self.report, self.depth + 1, open_).spans()
 
     def _plain(self, step: schema.Step, odd: dict[str, Raw], now: int | None) -> tuple[Message, list[Event]]:
         """A system or user step as a message; what a system step observed as an event."""
@@ -489,6 +516,8 @@ class _Trajectory:
             start=start,
             end=end,
             clock=span_clock,
+            unfinished=self.cut,
+            ending="cut off" if self.cut else None,
             number=1,
             conversation_id=self.session,
             attributes={"spanport.atif.version": jsonio.text(self.fields.get("schema_version", ABSENT)) or ""},
@@ -506,6 +535,8 @@ class _Trajectory:
             start=start,
             end=end,
             clock=span_clock,
+            unfinished=self.cut,
+            ending="cut off" if self.cut else None,
             links=links,
             attributes=attributes,
             source=source,
@@ -513,7 +544,7 @@ class _Trajectory:
             native_id=jsonio.text(self.fields.get("trajectory_id", ABSENT)) or self.session,
             conversation_id=self.session,
             model=self.agent.model_name,
-            output=raw("\n".join(p.content for p in final if isinstance(p, TextPart))) if final else ABSENT,
+            output=raw("\n".join(p.content for p in final if isinstance(p, TextPart))) if final and not self.cut else ABSENT,
         )
 
 

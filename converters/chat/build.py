@@ -90,6 +90,7 @@ class Conversation:
         self.header, self.report, self.thread = header, report, thread
         self.run_source: dict[str, Raw] = {}
         self.agent = ""
+        self.cut = False  # the record breaks off: its end is not known
         self._run = ids.span_id(header.id, "run")
         self._attempt = ids.span_id(header.id, "run", "1")
         self._chain = Chain()
@@ -434,6 +435,8 @@ class Conversation:
                     start=start,
                     end=end,
                     clock=clock,  # type: ignore[arg-type]
+                    unfinished=self.cut,
+                    ending="cut off" if self.cut else None,
                     conversation_id=self.thread,
                     messages=self._new,
                     artifacts=self._dressed(left, None),
@@ -446,9 +449,11 @@ class Conversation:
                     start=start,
                     end=end,
                     clock=clock,  # type: ignore[arg-type]
+                    unfinished=self.cut,
+                    ending="cut off" if self.cut else None,
                     conversation_id=self.thread,
                     input=self._first_input,
-                    output=self._last_output,
+                    output=self._last_output if not self.cut else ABSENT,
                     source=self.run_source,
                 ),
             )

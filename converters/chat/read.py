@@ -7,6 +7,7 @@ input (a list of conversations, lines of conversations, a stream of several thre
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Final
@@ -14,9 +15,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from .. import ids
+from .. import cutoff, ids
 from ..errors import ReadError, Report
-from ..jsonio import decode, fields, text, value, whole_part
+from ..jsonio import decode, fields, text, value
 from ..model import ABSENT, Artifact, Event, Item, TraceHeader, raw
 from ..registry import ReadOptions, shape_of
 from ..source import Source
@@ -28,6 +29,12 @@ from .sse import Sent, events
 
 FAMILY: Final = "chat"
 THREADS: Final = ("thread_id", "conversation_id", "threadId", "session_id", "contextId", "uuid", "id")
+_MAY: Final = re.compile(
+    r"\[(\{(messages|chat_messages)\[)?|\{((messages|chat_messages|events|stream|artifacts)\[)?"
+    r"|\{(threads|conversations)[\[{]([^\[{]*(\[|\{(messages|chat_messages|artifacts)\[))?"
+)
+"""What of a document that breaks off may be given in part: the object, a list of messages, events or rows, in one conversation or in several."""
+_SEVERAL: Final = re.compile(r"\A\{(threads|conversations)[\[{][^\[{]*")
 _any = msgspec.json.Decoder(Raw)
 _object = msgspec.json.Decoder(dict[str, Raw])
 Rows = list[tuple[Artifact, str | None]]
@@ -53,7 +60,7 @@ def header_of(family: str, format: str, thread: str | None, first: Iterable[Raw]
 def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]:
     """Conversations of ``source``. ReadError when there is none in it, saying what was looked for."""
     if source.object is not None:
-        yield from _document(_given(source, report), report)
+        yield from _document(_given(source, report), report, None)
         return
     shape = shape_of(source.head())
     if shape == "sse":
@@ -63,19 +70,13 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
     elif shape == "empty":
         raise ReadError("no conversation in it: it is empty", input=source.name)
     else:
-        yield from _document(_whole(source, report), report)
+        whole, open_ = _whole(source, report)
+        yield from _document(whole, report, open_)
 
 
-def _whole(source: Source, report: Report) -> Raw:
-    """The document; of one that breaks off, what is whole of it."""
-    data = source.data()
-    try:
-        return decode(data, _any.decode, report)
-    except ReadError as error:
-        if "breaks off" not in error.message or (part := whole_part(bytes(data))) is None:
-            raise
-        report.note("truncated", f"{error.message}; what is whole before it was read", "lost", byte=error.byte)
-        return decode(part, _any.decode, report)
+def _whole(source: Source, report: Report) -> tuple[Raw, str | None]:
+    """The document; of one that breaks off, what is whole of it, and where that was (`cutoff.Part.open`)."""
+    return cutoff.decode(source.data(), _any.decode, report, _MAY)
 
 
 def _given(source: Source, report: Report) -> Raw:
@@ -86,20 +87,20 @@ def _given(source: Source, report: Report) -> Raw:
 _NOTHING: Final = "no conversation in it: neither messages, nor events, nor artifact rows"
 
 
-def _document(given: Raw, report: Report) -> Iterator[Item]:
+def _document(given: Raw, report: Report, open_: str | None) -> Iterator[Item]:
     if bytes(memoryview(given)[:1]) == b"{":
-        yield from _one(fields(given), report)
+        yield from _one(fields(given), report, open_)
         return
     entries = items(given)
     first = fields(entries[0]) if entries else {}
     if "messages" in first or "chat_messages" in first:
         for n, entry in enumerate(entries):
             try:
-                yield from _one(fields(entry), report)
+                yield from _one(fields(entry), report, open_[1:] if open_ and n + 1 == len(entries) else None)
             except ReadError as error:
                 report.note("bad-item", error.message, "lost", path=f"$[{n}]")
         return
-    yield from _one({"messages" if _speller(entries) is not None else "stream": given}, report)
+    yield from _one({"messages" if _speller(entries) is not None else "stream": given}, report, open_)
 
 
 def _speller(entries: list[Raw]) -> tuple[str, Callable[[Raw], list[Said]]] | None:
@@ -121,8 +122,8 @@ def _listed(said: Said | None) -> list[Said]:
     return [said] if said is not None else []
 
 
-def _one(f: dict[str, Raw], report: Report) -> Iterator[Item]:
-    """One conversation in an object, or several by name or in a list."""
+def _one(f: dict[str, Raw], report: Report, open_: str | None = None) -> Iterator[Item]:
+    """One conversation in an object, or several by name or in a list. ``open_``: what of it the end of the file cut, None (or nothing) for a whole one."""
     for field in ("threads", "conversations"):
         if field in f and "messages" not in f:
             several: list[tuple[str | None, Raw]] = [*fields(f[field]).items()] or [(None, entry) for entry in items(f[field])]
@@ -130,8 +131,9 @@ def _one(f: dict[str, Raw], report: Report) -> Iterator[Item]:
                 held = fields(entry) or {"messages": entry}
                 if name is not None and not held.keys() & set(THREADS):
                     held["thread_id"] = raw(name)
+                inner = _SEVERAL.sub("", open_) if open_ and n + 1 == len(several) else None
                 try:
-                    yield from _one(held, report)
+                    yield from _one(held, report, inner)
                 except ReadError as error:
                     report.note("bad-item", error.message, "lost", path=f"$.{field}[{n}]")
             if several:
@@ -146,10 +148,10 @@ def _one(f: dict[str, Raw], report: Report) -> Iterator[Item]:
         if family == "adk":
             versions = foreign.adk_versions(f.pop("artifact_versions", ABSENT))
             spell = _with_versions(versions)
-        yield from _conversation(f, entries, family, spell, report, field)
+        yield from _conversation(f, entries, family, spell, report, field, bool(open_))
         return
     if "artifacts" in f and "thread_id" in f and items(f.get("messages", Raw(b"[]"))) == []:
-        yield from _conversation(f, [], FAMILY, lambda m: [], report, "messages")
+        yield from _conversation(f, [], FAMILY, lambda m: [], report, "messages", bool(open_))
         return
     stream = items(f.get("stream", ABSENT))
     if "task" in f:
@@ -168,7 +170,7 @@ def _with_versions(versions: dict[tuple[str, str], dict[str, Raw]]) -> Callable[
 
 
 def _conversation(
-    f: dict[str, Raw], entries: list[Raw], family: str, spell: Callable[[Raw], list[Said]], report: Report, field: str
+    f: dict[str, Raw], entries: list[Raw], family: str, spell: Callable[[Raw], list[Said]], report: Report, field: str, cut: bool
 ) -> Iterator[Item]:
     thread = next((w for n in THREADS if n in f and (w := word(f[n])) is not None), None)
     named = next((n for n in THREADS if n in f and word(f[n]) is not None), None)
@@ -186,6 +188,7 @@ def _conversation(
     header = header_of(family, "chat", thread, entries, text(f.get("name", f.get("title", ABSENT))))
     yield header
     talk = Conversation(header, report, thread=thread, rows=rows)
+    talk.cut = cut
     talk.run_source = f
     for n, entry in enumerate(entries):
         said = spell(entry)
@@ -410,6 +413,6 @@ def _rows(source: Source, report: Report) -> Iterator[tuple[str, Raw]]:
     if source.object is not None:
         whole = _given(source, report)
     else:
-        whole = _whole(source, report)
+        whole = _whole(source, report)[0]
     rows = items(whole) or items(fields(whole).get("artifacts", ABSENT)) or ([whole] if "payload" in fields(whole) else [])
     yield from ((f"$[{n}]", row) for n, row in enumerate(rows))

@@ -10,17 +10,19 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
 
-from .. import patch
+from .. import cutoff, patch
 from ..clock import from_iso
 from ..conventions import unflatten
 from ..conventions.flat import FlatEvent, FlatLink, FlatSpan
 from ..errors import ReadError, Report
-from ..jsonio import decode
+from ..jsonio import TOO_DEEP, decode
 from ..model import Carry, Item, TraceHeader
 from ..registry import ReadOptions
 from ..source import Source
@@ -33,9 +35,12 @@ FORMAT: Final = "spanport.source.format"
 RUN_KEY: Final = "spanport.run.key"
 SERVICE: Final = "service.name"
 
+_MAY: Final = re.compile(r"\{(resourceSpans\[(\{((scopeSpans|instrumentationLibrarySpans)\[(\{(spans\[)?)?)?)?)?|\{(data|spans)\[|\[")
+"""What of a document (or a line) that breaks off may be given in part: never a span, nor a resource."""
 _document = msgspec.json.Decoder(s.TracesData)
 _span = msgspec.json.Decoder(s.Span)
 _untyped = msgspec.json.Decoder()
+_skip = msgspec.json.Decoder(msgspec.Raw)
 _KINDS: Final = {f"SPAN_KIND_{n}": i for i, n in enumerate(("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"))}
 _CODES: Final = {"STATUS_CODE_UNSET": 0, "STATUS_CODE_OK": 1, "STATUS_CODE_ERROR": 2, "UNSET": 0, "OK": 1, "ERROR": 2}
 
@@ -266,9 +271,9 @@ class Traces:
 
 
 def _document_items(data: bytes | memoryview, traces: Traces, line: int | None, offset: int) -> Iterator[Item]:
-    document = decode(data, _document.decode, traces.report, line=line, offset=offset)
+    document, _ = cutoff.decode(data, _document.decode, traces.report, _MAY, line=line, offset=offset)
     if document.resource_spans is None:
-        found = decode(data, _untyped.decode, traces.report, line=line, offset=offset)
+        found, _ = cutoff.decode(data, _untyped.decode, Report(), _MAY, line=line, offset=offset)
         yield from _other_items(found, traces, line)
         return
     for i, group in enumerate(document.resource_spans):
@@ -372,56 +377,52 @@ def _flatten(given: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 # --------------------------------------------------------------------------------------------------------- readers
 def read_json(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]:
-    """OTLP JSON: JSON Lines, or one document over many lines. A bad line is reported and passed over; ReadError when nothing is readable."""
+    """OTLP JSON: JSON Lines, or one document over many lines. A bad line is reported and passed over, of one that breaks off (and of such a document) the whole
+    spans are read; ReadError when nothing is readable."""
     traces = Traces("otlp-json", report)
     if source.object is not None:
         yield from _document_items(msgspec.json.encode(source.object), traces, None, 0)
         return
-    first: ReadError | None = None
-    lines = source.lines()
-    for line in lines:
-        if not line.data.strip():
-            continue
-        try:
-            yield from _document_items(line.data, traces, line.number, line.offset)
-        except ReadError as error:
-            if not traces.good and first is None and _opens(line.data):
-                # The first line is no JSON by itself: a document over many lines, or a line that is broken.
-                rest = b"\n".join([line.data, *(more.data for more in lines)])
-                yield from _whole(rest, line.number, line.offset, traces, error)
-                return
-            first = first or error
-            report.note("bad-line", error.message, "lost", line=line.number, byte=error.byte, path=error.path)
+    lines = (line for line in source.lines() if line.data.strip())
+    ahead = list(islice(lines, _LOOK))
+    if ahead and not _alone(ahead[0].data) and _opens(ahead[0].data) and not any(_alone(line.data) for line in ahead[1:]):
+        # The first line is no JSON by itself, nor is any other: a document over many lines.
+        offset = ahead[0].offset
+        data = b"\n".join([line.data for line in chain(ahead, lines)])
+        del ahead
+        yield from _document_items(data, traces, None, offset)
+    else:
+        first: ReadError | None = None
+        for line in chain(ahead, lines):
+            try:
+                yield from _document_items(line.data, traces, line.number, line.offset)
+            except ReadError as error:
+                first = first or error
+                report.note("bad-line", error.message, "lost", line=line.number, byte=error.byte, path=error.path)
+        if not traces.good and first is not None:
+            raise first
     if not traces.good:
-        raise first or ReadError("no spans in it", input=source.name)
+        raise ReadError("no spans in it", input=source.name)
+
+
+_LOOK: Final = 20
+"""Lines that are looked at to tell a document over many lines from lines of which the first is broken."""
 
 
 def _opens(data: bytes) -> bool:
     return data.lstrip(b"\xef\xbb\xbf \t")[:1] in (b"{", b"[")
 
 
-def _whole(data: bytes, number: int, offset: int, traces: Traces, error: ReadError) -> Iterator[Item]:
+def _alone(data: bytes) -> bool:
+    """Whether a line is a JSON object by itself."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if not data.startswith(b"{") or data.strip() == b"{}":
+        return False
     try:
-        _untyped.decode(data)
-        broken = False
-    except (msgspec.DecodeError, RecursionError):
-        broken = b"\n{" in data
-    if not broken:
-        yield from _document_items(data, traces, None, offset)
-    else:
-        traces.report.note("bad-line", error.message, "lost", line=number, byte=error.byte, path=error.path)
-        last = error
-        for n, text in enumerate(data.split(b"\n")[1:], number + 1):
-            if text.strip():
-                try:
-                    yield from _document_items(text, traces, n, offset)
-                except ReadError as found:
-                    last = found
-                    traces.report.note("bad-line", found.message, "lost", line=n, byte=found.byte, path=found.path)
-        if not traces.good:
-            raise last
-    if not traces.good:
-        raise ReadError("no spans in it", input=traces.report.input)
+        decode(data, _skip.decode, Report())
+    except ReadError as error:
+        return error.message == TOO_DEEP
+    return True
 
 
 # -------------------------------------------------------------------------------------------------------- protobuf
