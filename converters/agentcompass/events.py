@@ -23,7 +23,7 @@ from ..jsonio import decode, fields, is_null
 from ..model import ABSENT, Attempt, Clock, Error, Event, Item, Phase, Run, Status, Task, TraceHeader, Value, raw
 from ..seen import Seen
 from ..source import Line as Bytes
-from .schema import FAMILY, LARGEST, Line, Passing, Zone, decode_line, decode_object, decode_passing, integer, kind, line_of, plain, words
+from .schema import FAMILY, LARGEST, Line, Zone, decode_line, decode_object, integer, kind, line_of, plain, words
 
 PHASE_TYPES: Final = {
     "plan": "plan",
@@ -189,25 +189,23 @@ class Progress:
         try:
             if not data.isascii():
                 data.decode()  # msgspec looks only at the strings that it decodes, not into a payload
-            if not self.whole and self._pass(decode_passing(data)):
-                return out
             event = decode_line(data)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             if data.strip():
                 self._mend(line, out)
             return out
-        self._take(event, _NO_PAYLOAD, line.number, out)
+        if self.wanted is None or event.task_id is None or self.wanted(event.task_id) or not self._pass(event):
+            self._take(event, _NO_PAYLOAD, line.number, out)
         return out
 
-    def _pass(self, e: Passing) -> bool:
-        """Pass over an event of a task of another share, as quickly as can be; False for what has to be looked at."""
-        if e.task_id is None or self.wanted is None or self.wanted(e.task_id):
-            return False
-        if self._last is None or self._until is not None or self._last[0] != (e.orchestration_id, e.request_index, e.run_id):
+    def _pass(self, e: Line) -> bool:
+        """What `_take` does with an event of a task that is not wanted, in a third of the time; False where there is more to it."""
+        if self._last is None or self._last[0] != (e.orchestration_id, e.request_index, e.run_id):
             return False
         time, span = self._time(e.timestamp), self._last[1].span
-        if time is not None and time > span.last:
-            span.last = time
+        if time is None or time < span.last or self._until is not None or e.phase == "analyze":
+            return False
+        span.last = time
         self.lines += 1
         return True
 

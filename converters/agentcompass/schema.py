@@ -39,19 +39,8 @@ class Line(Struct, gc=False, forbid_unknown_fields=True):
     request_index: int | None = None
 
 
-class Passing(Struct, gc=False):
-    """What it takes to pass over an event of a task that somebody else reads."""
-
-    run_id: str
-    timestamp: Raw
-    task_id: str | None = None
-    orchestration_id: str | None = None
-    request_index: int | None = None
-
-
 KEYS: Final = Line.__struct_fields__
 decode_line = msgspec.json.Decoder(Line).decode
-decode_passing = msgspec.json.Decoder(Passing).decode
 decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _list = msgspec.json.Decoder(list[Raw]).decode
 _number = msgspec.json.Decoder(int | float).decode
