@@ -3,7 +3,8 @@
     python benchmarks/fuzz.py --seconds 600 [--format agno] [--seed 1] [--keep FOLDER] [FILE…]
 
 The time is for each format. Every mutant is read as its format and as what it is recognised as, and what could be read is written as OTLP and as spanport
-lines, as every command would. Allowed are SpanportErrors; anything else, more than 20 seconds, or more than 1 GiB more memory, is a finding: it is printed with
+lines, as every command would. Of a folder (a run directory) several files are changed at once: their content, or they are missing, empty, elsewhere, twice, a folder, a
+link, a pipe; it is read whole and in shares. Allowed are SpanportErrors; anything else, more than 20 seconds, or more than 1 GiB more memory, is a finding: it is printed with
 the file that shows it (kept in ``--keep``), and the exit status is 1.
 """
 
@@ -12,11 +13,13 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import random
 import re
 import resource
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -25,12 +28,18 @@ from typing import Any
 
 from spanport.converters import registry
 from spanport.converters.errors import ReadError, Report, SpanportError
+from spanport.converters.registry import ReadOptions
 from spanport.converters.source import Source, source_of
+
+Tree = dict[str, bytes | str]
+"""A folder: the content of each file by its path; of what is no file, what it is (`OTHER`, or where a link leads)."""
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_SECONDS, LIMIT_MEMORY = 20, 1 << 30
 WRITTEN = ("otlp-json", "spanport")
 
+OTHER = ("folder", "pipe")
+LINKS = ("nowhere", ".", "..", "/etc/passwd", "/dev/zero")
 ODD_VALUES: list[Any] = [
     None, True, False, 0, -1, 1.5, 1e308, -1e-320, 2**63, -(2**63) - 1, 2**64, 10**400, "", "x", "\0", "\ud800", "é" * 70000, "NaN", [], {}, [[]], [None], {"": ""},
     "2026-11-30T20:06:08.123456+00:00", "2026-13-45T99:99:99", "0000-00-00", 253402300800, -62135596801, 1e300, "1e999", "../../etc/passwd", "http://127.0.0.1:1/",
@@ -38,18 +47,27 @@ ODD_VALUES: list[Any] = [
 ]  # fmt: skip
 
 
-def samples(files: list[Path], most: int = 12) -> dict[str, list[Path]]:
-    """Format → its fixtures, small ones first."""
-    found: dict[str, list[Path]] = {}
-    given = files or [p for p in (ROOT / "fixtures").rglob("*") if p.is_file() and p.suffix not in (".md", ".py")]
-    for path in sorted(given, key=lambda p: p.stat().st_size):
-        if path.stat().st_size > 500_000:
-            continue
+def size(path: Path) -> int:
+    return sum(p.stat().st_size for p in path.rglob("*") if p.is_file()) if path.is_dir() else path.stat().st_size
+
+
+def samples(given: list[Path], most: int = 12) -> dict[str, list[Path]]:
+    """Format → its fixtures, files and folders, small ones first."""
+    files, folders = dict[str, list[Path]](), dict[str, list[Path]]()
+    every = given or [p for p in (ROOT / "fixtures").rglob("*") if p.is_dir() or p.suffix not in (".md", ".py")]
+    for path in sorted((p for p in every if size(p) <= 500_000), key=size):
         try:
-            found.setdefault(registry.detect(source_of(path)).name, []).append(path)
+            found = registry.detect(source_of(path)).name
         except ReadError:
             continue
-    return {name: paths[:most] for name, paths in found.items()}
+        (folders if path.is_dir() else files).setdefault(found, []).append(path)
+    return {name: files.get(name, [])[:most] + folders.get(name, [])[:most] for name in {**files, **folders}}
+
+
+def content(path: Path) -> bytes | Tree:
+    if not path.is_dir():
+        return path.read_bytes()
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
 
 
 # ------------------------------------------------------------------------------------------------------------- mutants
@@ -152,13 +170,68 @@ def bytewise(data: bytes, chance: random.Random) -> bytes:
     return bytes(out)
 
 
-def mutants(paths: list[Path], chance: random.Random) -> Iterator[bytes]:
+def mutant(data: bytes, chance: random.Random) -> bytes:
+    changed = structural(data, chance) if chance.random() < 0.6 else None
+    return bytewise(data, chance) if changed is None else changed
+
+
+def damaged(tree: Tree, chance: random.Random) -> Tree:
+    """A folder with some of its files changed."""
+    out = dict(tree)
+    for _ in range(chance.choice([1, 1, 2, 4, 10])):
+        if not out:
+            break
+        name, other = chance.choice(list(out)), chance.choice(list(out))
+        held = out[name]
+        match chance.randrange(13):
+            case 0:
+                del out[name]
+            case 1:
+                out[name] = chance.choice(OTHER)
+            case 2:
+                out[name] = chance.choice([*LINKS, os.path.relpath(other, os.path.dirname(name))])
+            case 3:
+                out[name] = chance.choice([b"", b"\n", b"null", b"[]", b"{}", b"\0" * 100])
+            case 4:
+                out[name], out[other] = out[other], held
+            case 5:  # elsewhere
+                out[os.path.join(os.path.dirname(other), os.path.basename(name))] = out.pop(name)
+            case 6:  # twice, under a name like another
+                out[chance.choice([name + "~", "." + name, name.replace("1", "2"), name.replace("normal", "error"), other + ".json"])] = (
+                    held
+                )
+            case 7:
+                for below in [n for n in out if n.startswith(os.path.dirname(name))]:
+                    del out[below]
+            case _ if isinstance(held, bytes):
+                out[name] = mutant(held, chance)
+    return out
+
+
+def laid(tree: Tree, folder: Path) -> None:
+    """The folder on disk. What can't stand beside something else (a file where a folder is) is left out."""
+    for name, held in tree.items():
+        path = folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(held, bytes):
+                path.write_bytes(held)
+            elif held == "folder":
+                (path / "inside").mkdir(parents=True)
+            elif held == "pipe":
+                os.mkfifo(path)
+            else:
+                path.symlink_to(held)
+        except OSError:
+            continue
+
+
+def mutants(paths: list[Path], chance: random.Random) -> Iterator[bytes | Tree]:
     """Without end."""
-    held = [p.read_bytes() for p in paths]
+    held = [content(p) for p in paths]
     while True:
         data = chance.choice(held)
-        changed = structural(data, chance) if chance.random() < 0.6 else None
-        yield bytewise(data, chance) if changed is None else changed
+        yield mutant(data, chance) if isinstance(data, bytes) else damaged(data, chance)
 
 
 # -------------------------------------------------------------------------------------------------------------- trials
@@ -170,35 +243,44 @@ def alarm(number: int, frame: object) -> None:
     raise Hang
 
 
-def trial(data: bytes, format: str | None) -> None:
+def trial(data: bytes | Tree, format: str | None) -> None:
     """Read, and write what was read."""
+    if isinstance(data, bytes):
+        read(Source("mutant", content=data), format)
+        return
+    with tempfile.TemporaryDirectory(prefix="spanport-fuzz-") as folder:
+        laid(data, Path(folder))
+        read(Source("mutant", path=Path(folder)), format)
+
+
+def read(source: Source, format: str | None) -> None:
     report = Report(input="mutant")
-    source = Source("mutant", content=data)
     try:
         chosen = registry.get(format) if format else registry.detect(source)
-        items = list(chosen.read(source, report))
+        for options in [None, *(ReadOptions(share=share) for share in (chosen.divide(source, 2, 1) if source.is_dir else ()))]:
+            items = list(chosen.read(source, report, options))
+            for target in WRITTEN:
+                registry.get(target).write(iter(items), io.BytesIO(), Report(input="mutant"))
     except SpanportError as error:
         if "\n" in str(error):
             raise ValueError("a message of several lines") from error
-        return
-    for target in WRITTEN:
-        registry.get(target).write(iter(items), io.BytesIO(), Report(input="mutant"))
 
 
-def tried(data: bytes, format: str | None, run: Callable[[bytes, str | None], None] = trial) -> str | None:
+def tried(data: bytes | Tree, format: str | None, run: Callable[[bytes | Tree, str | None], None] = trial) -> str | None:
     """What is wrong with it, or None."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     signal.setitimer(signal.ITIMER_REAL, LIMIT_SECONDS)
     try:
         run(data, format)
     except Hang:
-        return f"more than {LIMIT_SECONDS} s"
+        return f"more than {LIMIT_SECONDS} s\n{traceback.format_exc()}"
     except Exception:
         return traceback.format_exc()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    return f"{grown >> 20} MiB more memory for {len(data):,} bytes" if grown > LIMIT_MEMORY else None
+    length = len(data) if isinstance(data, bytes) else sum(len(x) for x in data.values())
+    return f"{grown >> 20} MiB more memory for {length:,} bytes" if grown > LIMIT_MEMORY else None
 
 
 def place(wrong: str) -> str:
@@ -231,7 +313,10 @@ def main() -> int:
                     seen.add(key)
                     given.keep.mkdir(parents=True, exist_ok=True)
                     kept = given.keep / f"{format}-{seed}-{n}"
-                    kept.write_bytes(data)
+                    if isinstance(data, bytes):
+                        kept.write_bytes(data)
+                    else:
+                        laid(data, kept)
                     print(f"{format}: {kept}\n{wrong}", flush=True)
             n += 1
             if time.monotonic() > end:

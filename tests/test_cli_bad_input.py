@@ -6,6 +6,7 @@ The good samples are the smallest fixtures that are recognised as each format, s
 import json
 import os
 import random
+import shutil
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -190,3 +191,17 @@ def test_flipped_bytes(tmp_path, capfd, format):
             changed[chance.randrange(len(changed))] = chance.randrange(256)
         path.write_bytes(changed)
         tried(capfd, path, "--from", format)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name here")
+@pytest.mark.parametrize("name", ["progress.jsonl", "run_info.json", "progress.json", "details"])
+def test_a_pipe_in_a_run_directory_is_not_waited_for(tmp_path, capfd, name):
+    run = tmp_path / "run"
+    shutil.copytree(FIXTURES / "agentcompass" / "terminus2", run)
+    if (run / name).is_dir():
+        shutil.rmtree(run / name)
+    else:
+        (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    tried(capfd, run)
+    tried(capfd, run, "-j2")

@@ -76,8 +76,11 @@ def shares(source: Source, most: int, least: int) -> list[Share]:
     root = source.path
     if root is None or not source.is_dir or not is_run(root):
         return []
+    stream = root / "progress.jsonl"
     try:
-        with (root / "progress.jsonl").open("rb") as file:
+        if stream.is_symlink() or not stream.is_file():  # a pipe would be waited for
+            return []
+        with stream.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - (1 << 16)))
             if b'"run_finished"' not in file.read():
                 return []
