@@ -3,6 +3,7 @@ a tree of dicts."""
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import given, settings
@@ -12,7 +13,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from spanport.converters.conventions.flat import Attributes, FlatEvent, FlatLink, FlatSpan
+from spanport.converters.model import Phase, TraceHeader
 from spanport.converters.otlp import jsontext, wire
+from spanport.converters.otlp.encode import OPEN, batched
 from spanport.converters.text import safe_text
 
 # What the official classes make of a flat span: the oracle.
@@ -218,3 +221,33 @@ def test_a_large_string_is_written_whole() -> None:
 @given(spans)
 def test_json_text_parses_to_the_tree_of_dicts(span: FlatSpan) -> None:
     assert json.loads(jsontext.span(span)) == json_span(span)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=60))
+def test_batches_hold_all_spans_of_each_trace_in_their_order(given_spans: list[tuple[int, bool]]) -> None:
+    headers = [TraceHeader(id=str(t) * 32, family="f", format="x", run_key=[]) for t in range(4)]
+    spans = [
+        Phase(id=f"{i + 1:016x}", trace_id=headers[t].id, name="n", key="k", parent_id=None if root else "a" * 16)
+        for i, (t, root) in enumerate(given_spans)
+    ]
+    found: dict[str, list[Any]] = {h.id: [] for h in headers}
+    for header, group in batched([*headers, *spans], 2):
+        assert 0 < len(group) <= 2
+        found[header.id] += group
+    assert found == {h.id: [s for s in spans if s.trace_id == h.id] for h in headers}
+
+
+def test_batches_of_many_open_traces_are_not_held() -> None:
+    def items() -> Iterator[Any]:
+        nonlocal read
+        for i in range(1000):
+            trace = f"{i + 1:032x}"
+            yield TraceHeader(id=trace, family="f", format="x", run_key=[])
+            read += 1
+            yield Phase(id="a" * 16, trace_id=trace, name="n", key="k", parent_id="b" * 16)
+
+    read = gave = 0
+    for _, group in batched(items(), 4):
+        gave += len(group)
+        assert read - gave <= OPEN * 4
+    assert gave == 1000

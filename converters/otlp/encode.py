@@ -30,17 +30,31 @@ def scope_version() -> str:
     return version("spanport")
 
 
+OPEN: Final = 8
+"""How many batches' spans may be held, over all traces that are open."""
+
+
 def batched(items: Iterable[Item], size: int) -> Iterator[tuple[TraceHeader, list[Any]]]:
-    """Items as (header, up to ``size`` spans of that trace), in order. Spans of interleaved traces each find their own header."""
+    """Items as (header, up to ``size`` spans of that trace), in order. Spans of interleaved traces each find their own header. A trace goes when its root has
+    come, which is mostly its last span; the largest one when many are open, so that memory does not grow with the input."""
     headers: dict[str, TraceHeader] = {}
     held: dict[str, list[Any]] = {}
+    count = 0
     for item in items:
         if isinstance(item, TraceHeader):
             headers[item.id] = item
             continue
         group = held.setdefault(item.trace_id, [])
         group.append(item)
-        if len(group) >= size:
-            yield headers[item.trace_id], held.pop(item.trace_id)
+        count += 1
+        if len(group) >= size or item.parent_id is None:
+            trace = item.trace_id
+        elif count > OPEN * size:
+            trace = max(held, key=lambda t: len(held[t]))
+        else:
+            continue
+        group = held.pop(trace)
+        count -= len(group)
+        yield headers[trace], group
     for trace, group in held.items():
         yield headers[trace], group
