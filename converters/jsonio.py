@@ -33,6 +33,8 @@ BREAKS_OFF: Final = "the JSON breaks off here"
 _untyped = msgspec.json.Decoder()
 _raw_object = msgspec.json.Decoder(dict[str, Raw])
 _string = msgspec.json.Decoder(str)
+_NULL: Final = Raw(b"null")
+_QUOTE: Final = ord('"')
 _utf8_decoder = codecs.getincrementaldecoder("utf-8")
 _PIECE = 1 << 20
 _PLACE = re.compile(r"\(byte (\d+)\)")
@@ -219,7 +221,7 @@ def fields(raw: Raw) -> dict[str, Raw]:
 
 def text(raw: Raw) -> str | None:
     """The string that a Raw holds, or None when it holds something else."""
-    if raw and bytes(memoryview(raw)[:1]) == b'"':
+    if raw and memoryview(raw)[0] == _QUOTE:
         try:
             return _string.decode(raw)
         except msgspec.DecodeError:
@@ -254,7 +256,7 @@ def encode_object(given: Any) -> bytes:
 
 def is_null(raw: Raw) -> bool:
     """Absent or JSON null."""
-    return not raw or (memoryview(raw).nbytes == 4 and bytes(raw) == b"null")
+    return not raw or raw == _NULL
 
 
 __all__ = [

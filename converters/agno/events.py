@@ -239,20 +239,43 @@ class Engine:
     # ------------------------------------------------------------------------------------------------- events
     def event(self, e: Event, odd: dict[str, Raw], again: bool = False) -> None:
         """One event, in the order of the stream."""
-        name = e.event
-        base = name if name in _HANDLERS else _base(name)
+        base = e.event
+        handler = _HANDLERS.get(base)
+        if handler is None:
+            base = _base(base)
+            handler = _HANDLERS.get(base)
+        run = self.runs.get(e.run_id) if e.run_id is not None and e.run_id not in self.waiting else None
+        if run is None:
+            run = self._run_of(e, odd, base, again)
+            if run is None:
+                return
+        if odd and base != "CustomEvent":
+            self.report.note("unknown-field", f"{e.event}: {', '.join(sorted(odd)[:5])}", "info", count=len(odd))
+        self.last = run
+        at = window(e.created_at)
+        if at is not run.now:  # the events of a second share their window
+            run.tick(at)
+        if run.calls and base != "ToolCallError":
+            run.settle()
+        if handler is not None:
+            handler(self, run, e, odd)
+        elif not workflow.event(self, run, e, odd, base) and not self._phase_event(run, e, odd, base):
+            self.other(run, e, odd)
+
+    def _run_of(self, e: Event, odd: dict[str, Raw], base: str, again: bool) -> OpenRun | None:
+        """The run of an event that names none, or none that is open: another one, a new one. None: the event waits, or belongs nowhere."""
         run_id = e.run_id
         if run_id is None:
             if base == "WorkflowAgentStarted":
                 self.driver = (e, odd)
-                return
+                return None
             if self.last is None or self.last.run_id not in self.runs:
-                self.report.note("no-run-id", f"{name} names no run and follows none", "lost")
-                return
+                self.report.note("no-run-id", f"{e.event} names no run and follows none", "lost")
+                return None
             run_id = self.last.run_id
         if run_id in self.waiting:
             self.waiting[run_id].waiting.append((run_id, base in _TERMINAL, e, odd))
-            return
+            return None
         run = self.runs.get(run_id)
         if run is None and run_id in self.held:
             run = self._reopen(run_id)
@@ -264,7 +287,7 @@ class Engine:
             # a run inside another whose events are hidden: the record in the outer run's end may tell the rest
             if base in _HIDDEN:
                 self.thin.setdefault(run_id, []).append((e, odd))
-                return
+                return None
             for held in self.thin.pop(run_id, ()):
                 self.event(*held, True)
             run = self.runs.get(run_id)
@@ -272,19 +295,9 @@ class Engine:
             if base == "RunStarted" and (call := self._enclosing(e)) is not None:
                 self.waiting[run_id] = call
                 call.waiting.append((run_id, False, e, odd))
-                return
+                return None
             run = self._begin(e, base, run_id)
-        if odd and base not in ("CustomEvent",):
-            self.report.note("unknown-field", f"{name}: {', '.join(sorted(odd)[:5])}", "info", count=len(odd))
-        self.last = run
-        run.tick(window(e.created_at))
-        if base != "ToolCallError":
-            run.settle()
-        handler = _HANDLERS.get(base)
-        if handler is not None:
-            handler(self, run, e, odd)
-        elif not workflow.event(self, run, e, odd, base) and not self._phase_event(run, e, odd, base):
-            self.other(run, e, odd)
+        return run
 
     def _enclosing(self, e: Event) -> Call | None:
         """A run that starts without a parent while exactly one call of another run is open may be that tool's own (`agno.md` §22.6)."""
@@ -574,21 +587,18 @@ def _content(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> Non
         run.here.append(records.as_event(e, odd))
         return
     text, thought = jsonio.text(e.content), jsonio.text(e.reasoning_content) or jsonio.text(e.thinking)
-    extra = {k: v for k, v in records.payload(e, odd).items() if k not in _CHUNK}
+    extra = records.payload(e, odd, records.BESIDE_TEXT)
     at = run.now.lo
     r.provider = r.provider or e.model_provider
-    r.response_id = r.response_id or jsonio.text(jsonio.fields(e.model_provider_data).get("id", ABSENT))
-    if e.model_provider_data and "model_provider_data" not in r.source:
-        r.source["model_provider_data"] = e.model_provider_data
-    elif e.model_provider_data and r.source.get("model_provider_data") != e.model_provider_data:
-        extra["model_provider_data"] = e.model_provider_data
-    for name in _REPEATED:  # sent again with every delta: kept once
-        if name in extra:
-            if r.source.get(name) == extra[name]:
+    if e.model_provider_data:
+        r.response_id = r.response_id or jsonio.text(jsonio.fields(e.model_provider_data).get("id", ABSENT))
+        if r.source.setdefault("model_provider_data", e.model_provider_data) != e.model_provider_data:
+            extra["model_provider_data"] = e.model_provider_data
+    if extra:
+        for name in _REPEATED:  # sent again with every delta: kept once
+            if name in extra and r.source.setdefault(name, extra[name]) == extra[name]:
                 del extra[name]
-            elif name not in r.source:
-                r.source[name] = extra.pop(name)
-    if e.content_type not in (None, "str"):
+    if e.content_type is not None and e.content_type != "str":
         extra["content_type"] = model.raw(e.content_type)
     if e.workflow_agent:
         extra["workflow_agent"] = Raw(b"true")
@@ -609,7 +619,6 @@ def _content(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> Non
         r.done = run.now
 
 
-_CHUNK: Final = frozenset({"content", "content_type", "workflow_agent", "reasoning_content", "thinking", "model_provider_data"})
 _REPEATED: Final = ("references", "reasoning_steps", "reasoning_messages", "additional_input", "citations")
 
 

@@ -7,12 +7,11 @@ that were copied in (history, the inherited part of a fork) are context of the f
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from .. import jsonio, model
 from ..model import ABSENT, Part, Usage
@@ -172,8 +171,7 @@ def message(raw: Raw, media: bool = False) -> tuple[model.Message, Message]:
     return model.Message(role=m.role, parts=parts, name=m.name, time=window(m.created_at).lo, source=source), m
 
 
-@dataclass
-class Answer:
+class Answer(Struct, eq=False):
     """A tool message: the answer to the call with its ``tool_call_id``."""
 
     message: model.Message
@@ -181,8 +179,7 @@ class Answer:
     taken: bool = False
 
 
-@dataclass
-class Turn:
+class Turn(Struct, eq=False):
     """One assistant message that a request gave. ``before``: messages that are new to that request; ``answers``: the tool messages after it;
     ``time``: when the request began (the message's second)."""
 
@@ -193,8 +190,8 @@ class Turn:
     clocks: Clocks
     time: Window
     stated: bool
-    chunks: list[model.Chunk] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
+    chunks: list[model.Chunk] = []
+    answers: list[Answer] = []
 
     @property
     def response_id(self) -> str | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from .. import ids, jsonio
 from ..model import ABSENT, AnySpan, Chunk, Error, Event, History, Link, Message, Outcome, Status, ToolCallPart, Usage, Value
@@ -20,8 +19,7 @@ DELEGATES: Final = ("delegate", "transfer_task", "execute_task", "run_member", "
 """Tools that hand work to a member begin with one of these, in whichever version."""
 
 
-@dataclass
-class Trace:
+class Trace(Struct, eq=False):
     """A trace being written: where its spans go, and the workflow steps that are open in it."""
 
     id: str
@@ -32,17 +30,16 @@ class Trace:
     started: int | None = None
     headed: bool = False
     wanted: bool | None = None
-    held: list[AnySpan] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
-    steps: dict[str, str] = field(default_factory=dict)
+    held: list[AnySpan] = []
+    seen: set[str] = set()
+    steps: dict[str, str] = {}
     open: int = 0
 
     def span(self, *path: str) -> str:
         return ids.span_id(self.id, *path)
 
 
-@dataclass
-class Call:
+class Call(Struct, eq=False):
     """One execution of a tool."""
 
     id: str
@@ -52,9 +49,9 @@ class Call:
     parent: str
     requested_by: str | None
     tool: Tool | None = None
-    raw: Raw = field(default_factory=lambda: ABSENT)
-    first: Raw = field(default_factory=lambda: ABSENT)  # the tool as the start showed it
-    odd: dict[str, Raw] = field(default_factory=dict)
+    raw: Raw = ABSENT
+    first: Raw = ABSENT  # the tool as the start showed it
+    odd: dict[str, Raw] = {}
     answer: Answer | None = None
     started: Window = UNKNOWN
     done: Window = UNKNOWN
@@ -65,13 +62,13 @@ class Call:
     error: str | None = None
     failed: bool = False
     custom: int = 0
-    children: list[Window] = field(default_factory=list)
+    children: list[Window] = []
     open_children: int = 0
     claimed: bool = False
-    waiting: list[Any] = field(default_factory=list)
-    ending: list[Any] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    source: dict[str, Raw] = field(default_factory=dict)
+    waiting: list[Any] = []
+    ending: list[Any] = []
+    events: list[Event] = []
+    source: dict[str, Raw] = {}
     outcome: Outcome | None = None
     requested: Asked | None = None
     read: tuple[Raw, Clocks] = (ABSENT, NO_CLOCKS)
@@ -93,8 +90,7 @@ class Call:
         return jsonio.fields(self.tool.tool_args) if self.tool is not None else {}
 
 
-@dataclass
-class Request:
+class Request(Struct, eq=False):
     """One model request and its turn."""
 
     id: str
@@ -115,25 +111,24 @@ class Request:
     turn: Turn | None = None
     inferred: bool = False
     inserted: bool = False
-    text: list[str] = field(default_factory=list)
-    reasoning: list[str] = field(default_factory=list)
-    chunks: list[Chunk] = field(default_factory=list)
-    asked: list[ToolCallPart] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-    answers: list[Message] = field(default_factory=list)
-    unran: list[Call] = field(default_factory=list)
+    text: list[str] = []
+    reasoning: list[str] = []
+    chunks: list[Chunk] = []
+    asked: list[ToolCallPart] = []
+    calls: list[Call] = []
+    answers: list[Message] = []
+    unran: list[Call] = []
     response_id: str | None = None
-    content: Raw = field(default_factory=lambda: ABSENT)
+    content: Raw = ABSENT
     error: Error | None = None
-    source: dict[str, Raw] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-    input: list[Message] = field(default_factory=list)
-    output: list[Message] = field(default_factory=list)
+    source: dict[str, Raw] = {}
+    events: list[Event] = []
+    input: list[Message] = []
+    output: list[Message] = []
     history: History | None = None
 
 
-@dataclass
-class OpenPhase:
+class OpenPhase(Struct, eq=False):
     """A stretch that began: a hook, reasoning, a workflow step…"""
 
     id: str
@@ -145,22 +140,21 @@ class OpenPhase:
     operation: str | None = None
     after: int | None = None
     after_off: int = 0
-    input: Raw = field(default_factory=lambda: ABSENT)
-    output: Raw = field(default_factory=lambda: ABSENT)
+    input: Raw = ABSENT
+    output: Raw = ABSENT
     error: Error | None = None
     status: Status = "unset"
-    events: list[Event] = field(default_factory=list)
-    source: dict[str, Raw] = field(default_factory=dict)
-    attributes: dict[str, Value] = field(default_factory=dict)
-    children: list[Window] = field(default_factory=list)
+    events: list[Event] = []
+    source: dict[str, Raw] = {}
+    attributes: dict[str, Value] = {}
+    children: list[Window] = []
     step: str | None = None
     group: str | None = None
     claimed: bool = False
     above: OpenPhase | None = None
 
 
-@dataclass
-class Try:
+class Try(Struct, eq=False):
     """One attempt."""
 
     number: int
@@ -175,9 +169,9 @@ class Try:
     done: Window = UNKNOWN
     ending: str | None = None
     error: Error | None = None
-    events: list[Event] = field(default_factory=list)
-    source: dict[str, Raw] = field(default_factory=dict)
-    messages: list[Message] = field(default_factory=list)
+    events: list[Event] = []
+    source: dict[str, Raw] = {}
+    messages: list[Message] = []
     any_tool: bool = False
     first_tool: int | None = None  # when its first call began, if that call has an exact clock of its own
     last_tool: int | None = None
@@ -189,18 +183,17 @@ class Try:
     latest: int | None = None
 
 
-@dataclass
-class Plan:
+class Plan(Struct, eq=False):
     """What a record adds to the events of its run (or has to say alone): turns, tools in order, and how many RunStarted there are."""
 
     turns: list[Turn]
     tools: list[tuple[Tool, dict[str, Raw], Raw]]
-    trailing: list[Message] = field(default_factory=list)
+    trailing: list[Message] = []
     starts: int = 0
     by_events: Counter[str] = field(default_factory=Counter)
-    waits: set[str] = field(default_factory=set)
+    waits: set[str] = set()
     at: int = 0
-    members: list[Any] = field(default_factory=list)
+    members: list[Any] = []
     streamed: bool = True
 
     def tool(self, call: str | None) -> tuple[Tool, dict[str, Raw], Raw] | None:

@@ -146,7 +146,7 @@ def read_events(source: Source, report: Report, options: ReadOptions) -> Iterato
 
 def _decode(line: Line, report: Report) -> tuple[Event, dict[str, Raw]]:
     try:
-        if jsonio.is_utf8(line.data):
+        if line.data.isascii() or jsonio.is_utf8(line.data):
             return _event.decode(line.data), {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass

@@ -10,9 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import compress
-from operator import is_not
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -29,9 +28,23 @@ from .times import SLACK, UNKNOWN, Window, point, window
 if TYPE_CHECKING:
     from .events import Engine
 
-PAYLOAD: Final = Event.__struct_fields__[len(BASE) :]
-_BASE: Final = len(BASE)
-_UNSET: Final = astuple(Event())[_BASE:]
+_FIELDS: Final = Event.__struct_fields__
+_UNSET: Final = astuple(Event())
+
+
+def _stretch(first: str, end: str = "") -> Stretch:
+    """The fields from ``first`` up to ``end``: from, to, their names, and what they are where the event says nothing."""
+    a, b = _FIELDS.index(first), _FIELDS.index(end) if end else len(_FIELDS)
+    return a, b, _FIELDS[a:b], _UNSET[a:b]
+
+
+Stretch = tuple[int, int, tuple[str, ...], tuple[Any, ...]]
+PAYLOAD: Final = tuple(
+    _stretch(*x) for x in pairwise((_FIELDS[len(BASE)], "input_tokens", "tool", "metrics", "pre_hook_name", "step_response", ""))
+)
+"""All that an event may say beside `BASE`, by subject: most events say nothing of most subjects."""
+BESIDE_TEXT: Final = (_stretch("model", "model_provider_data"), _stretch("input_tokens"))
+"""What a delta says beside its text."""
 RUN_TYPED: Final = frozenset(
     {
         "run_id", "agent_id", "agent_name", "team_id", "team_name", "session_id", "user_id", "content", "model", "messages", "tools",
@@ -42,13 +55,16 @@ RUN_TYPED: Final = frozenset(
 _TASKS: Final = ("TeamTaskCreated", "TeamTaskUpdated", "TeamTaskStateUpdated")
 
 
-def payload(e: Event, odd: dict[str, Raw]) -> dict[str, Raw]:
+def payload(e: Event, odd: dict[str, Raw], stretches: tuple[Stretch, ...] = PAYLOAD) -> dict[str, Raw]:
     """What an event says beside who, where and when: its set fields, and the unknown ones."""
-    values = astuple(e)[_BASE:]
-    found = {
-        name: value if isinstance(value, Raw) else model.raw(value)
-        for name, value in compress(zip(PAYLOAD, values, strict=True), map(is_not, values, _UNSET))
-    }
+    values = astuple(e)
+    found: dict[str, Raw] = {}
+    for first, end, names, unset in stretches:
+        said = values[first:end]
+        if said != unset:
+            for name, value, none in zip(names, said, unset, strict=True):
+                if value is not none:
+                    found[name] = value if value.__class__ is Raw else model.raw(value)
     found.update(odd)
     return found
 

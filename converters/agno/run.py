@@ -153,7 +153,7 @@ class OpenRun:
     def tick(self, at: Window) -> Window:
         """The clock of an event: seconds never run backwards within a run."""
         now = self.now
-        if at is not now and at.lo is not None:  # the events of a second share their window
+        if at.lo is not None:
             if now.lo is None or (now.hi is not None and at.hi is not None and at.lo >= now.lo and at.hi >= now.hi):
                 self.now = at
             else:
@@ -528,8 +528,10 @@ class OpenRun:
 
     def settle(self) -> None:
         """A failed call whose ToolCallError did not follow at once is as complete as it gets."""
-        if any(c.over for c in self.calls):
-            self.flush_calls()
+        for c in self.calls:
+            if c.over:
+                self.flush_calls()
+                return
 
     def flush_calls(self, force: bool = False, request: Request | None = None) -> None:
         """Emit calls that are over, unless others of their batch are still open."""

@@ -80,6 +80,8 @@ def _whole(stamp: int) -> Window:
 
 def window(stamp: Stamp) -> Window:
     """A time as any version writes it: Unix seconds or (above 10^11) milliseconds, int or float, as number or text, or ISO."""
+    if stamp.__class__ is int:
+        return _whole(stamp)
     if stamp is None or isinstance(stamp, bool):
         return UNKNOWN
     if isinstance(stamp, str):
