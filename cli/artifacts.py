@@ -34,9 +34,9 @@ def _index(account: Account, run: str, from_: str | None, strict: bool) -> Index
     """The artifacts of ``run``; None when nothing of it can be read."""
     traces: list[Trace] = []
     read = False
-    for one in Inputs((run,), from_):
+    for one in account.over(Inputs((run,), from_)):
         report = Report(strict=strict)
-        with account.input(report):
+        with account.input(report, one):
             traces.extend(collect(items(one, report, from_)))
             read = True
     return Index(traces) if read else None

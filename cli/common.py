@@ -30,7 +30,7 @@ from ..converters import clock, registry
 from ..converters.errors import Notice, ReadError, Report, SpanportError, UsageError, place
 from ..converters.model import Item
 from ..converters.source import Source, is_url, until
-from ..converters.stages.choose import Choice, choose
+from ..converters.stages.choose import ALL, Choice, NothingFits, choose
 from . import output
 from .inputs import Arguments, Input, Inputs, NotARun, open_input
 
@@ -191,6 +191,8 @@ class Outcome(Generic[T]):
     """A file found in a folder that is of no known format."""
     resumed: bool = False
     """Done by an earlier call."""
+    unchosen: bool = False
+    """No run in it is one of those that were asked for."""
     digest: str | None = None
     more: list[T] = field(default_factory=list)
 
@@ -217,8 +219,8 @@ class Partly(SpanportError):
 @dataclass(frozen=True)
 class Resume:
     """What was done before, by content. ``settings``: everything that makes the output another one (format, options, destination).
-    ``suffix``: that of outputs in ``folder``, when there are any: an input whose output is gone is done again, and one content at two
-    places has two outputs."""
+    ``suffix``: that of outputs in ``folder``, when there are any: an input whose output is gone, or was written anew by another call, is done
+    again, and one content at two places has two outputs."""
 
     file: Path
     settings: str
@@ -231,6 +233,8 @@ class Resume:
         if one.name == "-" or not path.exists():
             return None
         total = blake2b(digest_size=16, key=blake2b(self.settings.encode("utf-8", "surrogateescape"), digest_size=16).digest())
+        if one.choice:
+            total.update(repr(one.choice).encode("utf-8", "surrogateescape"))
         if self.folder is not None:
             total.update(one.relative.encode("utf-8", "surrogateescape"))
         for part in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
@@ -240,17 +244,36 @@ class Resume:
                     total.update(block)
         return total.hexdigest()
 
-    def done(self) -> frozenset[str]:
-        """The digests of what earlier calls did."""
+    def done(self) -> dict[str, str]:
+        """The digests of what earlier calls did, each with the stamp of its output."""
         try:
-            with self.file.open("rb") as file:
-                return frozenset(line[:32].decode("ascii", "replace") for line in file)
+            with self.file.open(encoding="utf-8", errors="replace") as file:
+                return {digest: stamp for digest, _, stamp in (line.rstrip("\n").partition(" ") for line in file)}
         except OSError:
-            return frozenset()
+            return {}
 
-    def keeps(self, one: Input) -> bool:
-        """Whether the output of ``one`` is still there."""
-        return self.folder is None or self.suffix is None or (self.folder / one.output(self.suffix)).exists()
+    def mark(self, one: Input, digest: str) -> None:
+        """Put down that ``one`` was done."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("a", encoding="utf-8") as file:
+            print(digest, self.stamp(one) or "", file=file)
+
+    def stamp(self, one: Input) -> str | None:
+        """What tells the output of ``one`` from another call's: its place, size and time. None without outputs, or when it is gone."""
+        if self.folder is None or self.suffix is None:
+            return None
+        place = one.output(self.suffix)
+        for path in (self.folder / place, self.folder / place.with_name(place.name[: -len(self.suffix)])):  # a file, or a folder of files
+            try:
+                found = path.stat()
+            except (OSError, ValueError):
+                continue
+            return json.dumps([str(place), found.st_size, found.st_mtime_ns])
+        return None
+
+    def keeps(self, one: Input, stamp: str) -> bool:
+        """Whether the output of ``one`` is still there, as it was left."""
+        return self.folder is None or self.suffix is None or self.stamp(one) == stamp
 
 
 @dataclass(frozen=True)
@@ -259,7 +282,7 @@ class _Task:
     resume: Resume | None = None
 
 
-_known: dict[Path, frozenset[str]] = {}
+_known: dict[Path, dict[str, str]] = {}
 
 
 def _perform(work: Callable[[Input, Report], Any], strict: bool, limit: int, task: _Task) -> Outcome[Any]:
@@ -271,12 +294,15 @@ def _perform(work: Callable[[Input, Report], Any], strict: bool, limit: int, tas
             outcome.digest = task.resume.key(task.input)
             if task.resume.file not in _known:
                 _known[task.resume.file] = task.resume.done()
-            if outcome.digest in _known[task.resume.file] and task.resume.keeps(task.input):
+            stamp = _known[task.resume.file].get(outcome.digest or "")
+            if stamp is not None and task.resume.keeps(task.input, stamp):
                 outcome.resumed = True
                 return outcome
         outcome.result = work(task.input, report)
     except NotARun:
         outcome.passed_over = True
+    except NothingFits:
+        outcome.unchosen = True
     except UsageError:
         raise
     except Partly as error:
@@ -306,11 +332,12 @@ class Account:
 
     def __init__(self, batch: Batch | None = None) -> None:
         self.batch = batch or Batch(jobs=1, progress="none")
-        self.done = self.failed = self.partial = self.resumed = self.passed_over = 0
+        self.done = self.failed = self.partial = self.resumed = self.passed_over = self.unchosen = 0
         self.forbidden = False
         """A loss that --fail-on-loss forbids."""
         self._errors: IO[str] | None = None
         self._arguments: dict[str, bool] = {}
+        self._choice = ALL
 
     def __enter__(self) -> Account:
         if self.batch.errors:
@@ -334,6 +361,8 @@ class Account:
             raise
         except NotARun:
             outcome.passed_over = True
+        except NothingFits:
+            outcome.unchosen = True
         except SpanportError as error:
             outcome.error = error
         except OSError as error:
@@ -397,19 +426,20 @@ class Account:
                         held, outcome.input = None, replace(outcome.input, share=None)
                     progress.step()
                     self.take(outcome, told=told)
-                    if outcome.resumed or outcome.passed_over:
+                    if outcome.resumed or outcome.passed_over or outcome.unchosen:
                         continue
                     if outcome.error is None or outcome.results:
                         yield outcome
                     if outcome.error is None:
-                        if resume is not None and outcome.digest:
-                            _mark(resume, outcome)
+                        # What was done in part is done again, and told again.
+                        if resume is not None and outcome.digest and not outcome.report.lost:
+                            resume.mark(outcome.input, outcome.digest)
                     elif self.batch.on_error == "stop":
                         break
         finally:
             if engine is not None:
                 engine.close()
-        self._end()
+        self.end()
 
     def _divided(self, inputs: Iterable[Input], divide: Divide | None, width: int) -> Iterator[Input]:
         """The inputs as work items: fewer inputs than workers are divided into shares."""
@@ -438,14 +468,19 @@ class Account:
     def over(self, inputs: Inputs) -> Iterator[Input]:
         """The inputs, for a command that works through them here, one after the other, with `input`."""
         yield from self._noted(inputs)
-        self._end()
+        self.end()
 
-    def _end(self) -> None:
-        """A folder in which nothing was found has failed."""
+    def end(self) -> None:
+        """A folder in which nothing was found has failed, and so has a choice that no run fits."""
         for argument, seen in self._arguments.items():
             if not seen and not (self.failed and self.batch.on_error == "stop"):
                 self.failed += 1
                 self._fail(ReadError("no run in it that a known format recognises", input=argument, hint="spanport formats lists them"))
+        if self._nothing():
+            complain(f"no run fits {self._choice}")
+
+    def _nothing(self) -> bool:
+        return bool(self.unchosen) and not (self.done or self.failed or self.resumed)
 
     def take(self, outcome: Outcome[Any], *, told: bool = True) -> None:
         """Count one input and tell what there is to tell of it."""
@@ -459,6 +494,11 @@ class Account:
             self._arguments[outcome.input.argument] = True
         if outcome.resumed:
             self.resumed += 1
+            return
+        if outcome.unchosen:
+            self.unchosen += 1
+            self._choice = outcome.input.choice
+            tell(report)
             return
         if outcome.error is not None:
             self.failed += 1
@@ -527,7 +567,7 @@ class Account:
         """0 all done, 1 nothing could be done, 3 a part was done, 4 a loss that was forbidden."""
         if self.forbidden:
             return LOSS_FORBIDDEN
-        if self.failed and not self.done and not self.resumed:
+        if self._nothing() or (self.failed and not self.done and not self.resumed):
             return NOTHING_DONE
         return PART_DONE if self.failed or self.partial else ALL_DONE
 
@@ -541,12 +581,6 @@ class Account:
         words += [f"{self.failed:,} failed"] if self.failed else []
         words += [f"{self.passed_over:,} files of no known format passed over"] if self.passed_over else []
         return ", ".join(words)
-
-
-def _mark(resume: Resume, outcome: Outcome[Any]) -> None:
-    resume.file.parent.mkdir(parents=True, exist_ok=True)
-    with resume.file.open("a", encoding="utf-8", errors="surrogateescape") as file:
-        print(outcome.digest, json.dumps(str(outcome.input)), file=file)
 
 
 def shares(from_: str | None, one: Input, most: int, least: int) -> list[registry.Share]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import shutil
 import sys
@@ -223,7 +222,7 @@ def command(
         if to in JOINED and not remote:
             plan = replace(plan, parts=stack.enter_context(tempfile.TemporaryDirectory(prefix="spanport-")))
         divide = partial(shares, from_) if to in JOINED and not plan.account else None
-        for outcome in account.each(partial(_work, plan), inputs, resume=_resume(plan) if resume else None, divide=divide):
+        for outcome in account.each(partial(_work, plan), inputs, resume=_resume(plan, batch.strict) if resume else None, divide=divide):
             if outcome.error is not None:
                 continue  # a share of it is missing
             where, data = outcome.results[0]
@@ -235,7 +234,8 @@ def command(
             if where is not None:
                 say(f"wrote {where}")
             if plan.account:
-                account.forbidden |= fail_on_loss and any(x.fate == "dropped" for x in outcome.report.losses.values())
+                if fail_on_loss and any(x.fate == "dropped" for x in outcome.report.losses.values()):
+                    account.forbidden, outcome.digest = True, None  # not done: --resume comes back to it
                 if report:
                     for line in lines(outcome.report, str(outcome.input)):
                         say(line)
@@ -279,10 +279,13 @@ def _one_folder(inputs: Inputs) -> bool:
     return one is not None and (one.folder or Path(one.name).is_dir())
 
 
-def _resume(plan: Plan) -> Resume:
+def _resume(plan: Plan, strict: bool) -> Resume:
+    from .. import __version__
+
     assert plan.into is not None
     folder = Path(plan.into)
-    settings = json.dumps([plan.to, plan.from_, plan.carry, plan.content, plan.redact])
+    # All of the plan but where it goes, and what tells of it (a loss that is asked for has to be looked for).
+    settings = repr([__version__, replace(plan, file=None, into=None, parts=None, remote=False), strict])
     return Resume(folder / ".spanport-done", settings, folder, registry.get(plan.to).suffix)
 
 

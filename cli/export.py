@@ -17,7 +17,23 @@ import click
 from ..converters import clock, registry
 from ..converters.errors import ReadError, Report, SpanportError, UsageError
 from ..converters.model import Item, Score
-from .common import NOTHING_DONE, PART_DONE, Account, Batch, Input, Inputs, Resume, complain, from_format, items, resume, runs, say, usage
+from .common import (
+    NOTHING_DONE,
+    PART_DONE,
+    Account,
+    Batch,
+    Input,
+    Inputs,
+    Outcome,
+    Resume,
+    complain,
+    from_format,
+    items,
+    resume,
+    runs,
+    say,
+    usage,
+)
 
 if TYPE_CHECKING:
     from ..exporters.backends import Backend, Route
@@ -199,7 +215,7 @@ def run(given: Given) -> int:
             client_key=given.client_key,
         )
     if to is None:
-        for name in ("verify", "scores"):
+        for name in ("verify", "scores", "resume"):
             if getattr(given, name):
                 raise UsageError(f"--{name} needs an endpoint (--endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT)")
         if given.jobs > 1 or given.engine != "local":
@@ -279,51 +295,58 @@ def read(given: Given, inputs: Account, pipe: Pipeline, stop: Stop, spans: Spans
 
     def one(run: Input) -> Iterator[Item]:
         report = Report(input=str(run), strict=given.strict)
-        with inputs.input(report):
+        with inputs.input(report, run):
             yield from pipe.items(items(run, report, given.from_, options), live)
 
     if live:
         sources: list[Callable[[], Iterable[Item]]] = [lambda r=r: one(r) for r in Inputs(given.runs, given.from_)]  # type: ignore[misc]
         yield from pumped(sources, lambda: bool(stop))
         spans.unread = bool(stop)
+        inputs.end()
         return
-    known = done.done() if done is not None else frozenset()
-    for found in Inputs(given.runs, given.from_):
+    known = done.done() if done is not None else {}
+    for found in inputs.over(Inputs(given.runs, given.from_)):
         digest = done.key(found) if done is not None else None
         if digest in known:
-            inputs.resumed += 1
+            inputs.take(Outcome(found, Report(), resumed=True))
             continue
-        before = (spans.rejected, spans.failed, inputs.failed, inputs.partial)
+        before = (spans.rejected, spans.failed, inputs.failed, inputs.partial, inputs.unchosen)
         yield from one(found)
         if done is not None and digest is not None:
             yield None  # what is held goes now, so that it is known what came of this input
-            if before == (spans.rejected, spans.failed, inputs.failed, inputs.partial) and not stop:
-                done.file.parent.mkdir(parents=True, exist_ok=True)
-                with done.file.open("a", encoding="utf-8") as file:
-                    print(digest, file=file)
+            if before == (spans.rejected, spans.failed, inputs.failed, inputs.partial, inputs.unchosen) and not stop:
+                done.mark(found, digest)
+
+
+_SAME = (
+    ("runs", "errors", "endpoint", "protocol", "output", "encoding", "project", "headers", "compression", "timeout", "retry_for"),
+    ("certificate", "client_certificate", "client_key", "max_batch_bytes", "max_batch_spans", "follow", "resume", "jobs", "engine"),
+    ("spool", "no_spool", "ledger", "force", "verify_for", "dry_run", "summary_json"),
+)
+"""Options that change nothing of what arrives, or that `resuming` looks at in another way. Any other one makes an input that was done one to do again."""
 
 
 def resuming(given: Given, way: Route) -> Resume | None:
     """What earlier calls with the same options sent to the same place."""
     if not given.resume or given.dry_run:
         return None
+    from .. import __version__
+    from ..converters.stages.resource import environment
+    from ..exporters.otlp.settings import variable
     from ..exporters.spool import state_folder
 
-    names: tuple[str, ...] = (
-        "profile",
-        "content",
-        "redact",
-        "no_redact",
-        "carry",
-        "select",
-        "history",
-        "dialect",
-        "resources",
-        "service_name",
-    )
-    names += ("trace_per", "shift_time", "id_salt", "max_attribute_bytes", "max_attributes", "from_")
-    settings = repr([way.to.name, way.project, *(given.values.get(n) for n in names)])
-    return Resume(state_folder() / "exported", settings)
+    options = sorted((k, v) for k, v in given.values.items() if not any(k in x for x in _SAME))
+    # A key or a tenant in the headers is another place; only a digest of them is stored.
+    settings = [
+        __version__,
+        way.to.url,
+        way.project,
+        sorted(way.to.headers.items()),
+        variable("HEADERS"),
+        sorted(environment().items()),
+        options,
+    ]
+    return Resume(state_folder() / "exported", repr(settings))
 
 
 @contextmanager
@@ -655,10 +678,10 @@ def to_files(given: Given) -> int:
                 say(f"wrote {given.output}")
         else:
             options = reading(given, stop)
-            for one in Inputs(given.runs, given.from_):
+            for one in inputs.over(Inputs(given.runs, given.from_)):
                 report = Report(input=str(one), strict=given.strict)
                 name = one.output(".otlp.jsonl").name
-                with inputs.input(report):
+                with inputs.input(report, one):
                     found = pipe.items(items(one, report, given.from_, options), given.follow or "-" in given.runs)
                     if given.dry_run:
                         write(given, found, sys.stdout.buffer, codec_of("-", None), spans, stop, pipe)

@@ -42,10 +42,10 @@ def command(
         redactor = Redactor(redact, builtin=not no_redact) if redact or not no_redact else None
 
     def traces() -> Iterator[tuple[Trace, str]]:
-        for one in Inputs(runs, from_):
+        for one in account.over(Inputs(runs, from_)):
             report = Report(input=str(one), strict=strict)
             reports.append(report)
-            with account.input(report):
+            with account.input(report, one):
                 for trace in _read(one, report, from_):
                     yield trace, str(one)
 

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ..clock import to_iso
+from ..errors import SpanportError
 from ..model import AnySpan, Attempt, Item, Run, Task, TraceHeader
+
+
+class NothingFits(SpanportError):
+    """No run of an input is one of those that were asked for."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,10 @@ class Choice:
 
     def __bool__(self) -> bool:
         return any(x is not None for x in (self.run, self.session, self.since, self.until))
+
+    def __str__(self) -> str:
+        given = {"run": self.run, "session": self.session, "since": self.since, "until": self.until}
+        return " and ".join(f"--{k} {to_iso(v) if isinstance(v, int) else v}" for k, v in given.items() if v is not None)
 
     def fits(self, header: TraceHeader, spans: list[AnySpan]) -> bool:
         """Whether the trace is one of those that were asked for."""
@@ -42,7 +52,7 @@ ALL = Choice()
 
 
 def choose(items: Iterable[Item], choice: Choice) -> Iterator[Item]:
-    """The items of the traces that fit."""
+    """The items of the traces that fit; `NothingFits` when none does."""
     if not choice:
         yield from items
         return
@@ -53,7 +63,11 @@ def choose(items: Iterable[Item], choice: Choice) -> Iterator[Item]:
             headers[item.id] = item
         else:
             spans.setdefault(item.trace_id, []).append(item)
+    found = False
     for trace, header in headers.items():
         if choice.fits(header, spans.get(trace, [])):
+            found = True
             yield header
             yield from spans.get(trace, [])
+    if not found:
+        raise NothingFits(f"no run in it fits {choice}")
