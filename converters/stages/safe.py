@@ -91,7 +91,7 @@ def _text(value: str, changed: Counter[str]) -> str:
 def _attributes(given: Attributes, changed: Counter[str]) -> Attributes:
     """The same list when all is well, which is nearly always: else a new one is made."""
     keys = {key for key, _ in given}
-    if len(keys) == len(given) and (keys <= _names or _known(keys)) and all(map(_good, (v for _, v in given))):
+    if len(keys) == len(given) and (keys <= _names or _known(keys)) and _good(given):
         return given
     seen: set[str] = set()
     out: Attributes | None = None
@@ -124,18 +124,25 @@ def _known(keys: set[str]) -> bool:
     return True
 
 
-def _good(value: Any) -> bool:
-    """Whether a value is one of those, by far the most, that have nothing to change. The others get a second look."""
-    kind = value.__class__
-    if kind is str or kind is bytes:
-        return value.isascii()  # type: ignore[no-any-return]
-    if kind is int:
-        return value in _INT64
-    if kind is float:
-        return math.isfinite(value)
-    if kind is list:
-        return all(v.__class__ is str and v.isascii() for v in value)
-    return kind is bool
+def _good(given: Attributes) -> bool:
+    """Whether all values are of those, by far the most, that have nothing to change. The others get a second look."""
+    for _, value in given:
+        kind = value.__class__
+        if kind is str or kind is bytes:
+            if not value.isascii():
+                return False
+        elif kind is int:
+            if value not in _INT64:
+                return False
+        elif kind is float:
+            if not math.isfinite(value):
+                return False
+        elif kind is list:
+            if not all(v.__class__ is str and v.isascii() for v in value):
+                return False
+        elif kind is not bool:
+            return False
+    return True
 
 
 def _value(value: Any, changed: Counter[str], depth: int = 0) -> Any:
