@@ -26,7 +26,7 @@ from .inputs import make
 from .measure import Sample, median, run
 
 SPANPORT = [sys.executable, "-m", "spanport"]
-CONVERSIONS = {"runartifacts": "agno", "agno": "runartifacts", "agno-events": "agno", "progress": "runartifacts"}
+CONVERSIONS = {"runartifacts": ("agno",), "agno": ("runartifacts",), "agno-events": ("agno", "atif"), "progress": ("runartifacts",)}
 
 
 @dataclass
@@ -71,8 +71,8 @@ def contestants(folder: Path, out: Path, size: int, endpoint: str, python: Path 
         send = [*SPANPORT, "export", given, "--endpoint", endpoint, "--compression"]
         add(f"{kind} → receiver", [*send, "none"], path, spans)
         add(f"{kind} → receiver, gzip", [*send, "gzip"], path, spans)
-        if kind in CONVERSIONS:
-            add(f"{kind} → {CONVERSIONS[kind]}", [*convert, str(out / "b"), "--to", CONVERSIONS[kind]], path, spans)
+        for target in CONVERSIONS.get(kind, ()):
+            add(f"{kind} → {target}", [*convert, str(out / "b"), "--to", target], path, spans)
         if kind in ("progress", "runartifacts"):
             usual = [sys.executable, "-m", "benchmarks.usual"]
             for route, words in (("tracer", "SDK tracer"), ("readable", "ReadableSpan")):
@@ -123,13 +123,15 @@ def table(jobs: list[Contestant], samples: dict[str, list[Sample]], size: int) -
     """The figures of one size, to look at and to keep."""
     shown = Table("job", "MB/s", "µs/span", "wall s", "cpu s", "peak MB", "anon MB", "times ours", title=f"{size} MB")
     rows: list[dict[str, object]] = []
+    spans = {job.name: job.spans for job in jobs}
     for job in jobs:
         got = samples[job.name]
         wall = median([s.wall for s in got])
         bad = [s.status for s in got if s.status]
         ratio = None
         if job.against in samples:
-            ratio = median([a.wall / b.wall for a, b in zip(got, samples[job.against], strict=True)])
+            share = spans[job.against] / job.spans  # where the inputs differ, by span
+            ratio = median([share * a.wall / b.wall for a, b in zip(got, samples[job.against], strict=True)])
         row = {
             "job": job.name,
             "mb_per_second": job.megabytes / wall,
@@ -161,7 +163,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--sizes", default="10", help="megabytes of the inputs, comma separated (10,100,1000)")
     parser.add_argument("--runs", type=int, default=3, help="runs of each job, in turn")
-    parser.add_argument("--only", default="", help="only jobs whose name holds this")
+    parser.add_argument("--only", default="", help="only jobs whose name holds one of these words, comma separated")
     parser.add_argument("--peers", type=Path, help="a Python that has the peers installed (see benchmarks/peers.py)")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "spanport-benchmarks", help="where inputs are kept")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
@@ -172,7 +174,11 @@ def main() -> None:
         out = Path(temporary)
         walls: dict[str, dict[int, float]] = {}
         for size in map(int, given.sizes.split(",")):
-            jobs = [j for j in contestants(given.folder, out, size, endpoint, given.peers) if given.only in j.name]
+            jobs = [
+                j
+                for j in contestants(given.folder, out, size, endpoint, given.peers)
+                if any(word in j.name for word in given.only.split(","))
+            ]
             samples = compare(jobs, given.runs)
             shown, rows = table(jobs, samples, size)
             console.print(shown)
@@ -185,7 +191,7 @@ def main() -> None:
             kept["growth"] = growth
         kept["floor"] = {}
         for kind in ("progress", "runartifacts", "agno-events", "agno"):
-            if given.only in kind:
+            if any(word in kind for word in given.only.split(",")):
                 path, _ = make(given.folder, kind, min(100, max(map(int, given.sizes.split(",")))))
                 printed = subprocess.run(
                     [sys.executable, "-m", "benchmarks.floor", str(path)], capture_output=True, text=True, check=True
