@@ -130,6 +130,11 @@ class Format:
         bounds memory."""
         if self.shares is None:
             return []
+        if self.lines and not source.is_dir:
+            from .carry import unpacked
+
+            if unpacked(source, self, []) is not source:
+                return []  # all of it is told by the carry in the first line
         found: list[Share] = load(self.shares)(source, most, least)
         return found
 

@@ -123,12 +123,23 @@ class Source:
         with self.open() as file:
             yield from split_lines(file)
 
+    def stretch(self, start: int, end: int, number: int) -> Iterator[Line]:
+        """The lines between two bytes of a file on disk that is not `packed`; ``number`` lines come before them."""
+        with self._stored() as file:
+            file.seek(start)
+            yield from split_lines(cast(BinaryIO, _Stretch(file, end - start)), number, start)
+
     def size(self) -> int:
         """Bytes of the file as it is stored, 0 for anything that is not a file on disk: that may not be there a second time."""
         try:
             return self.path.stat().st_size if self.path is not None and self.path.is_file() else 0
         except OSError:
             return 0
+
+    def packed(self) -> bool:
+        """Whether the bytes as they are stored are compressed."""
+        with self._stored() as file:
+            return _packed(file.read(_MAGIC))
 
     def local(self) -> Path:
         """A file on disk with the unpacked bytes, for what needs one (SQLite): the file itself, or a temporary copy that lives as long
@@ -276,6 +287,18 @@ class _Joined(io.RawIOBase):
         read = getattr(self._rest, "read1", self._rest.read)
         found: bytes = read(size)
         return found
+
+
+class _Stretch:
+    """The next ``left`` bytes of a file."""
+
+    def __init__(self, file: BinaryIO, left: int) -> None:
+        self._file, self._left = file, left
+
+    def read(self, size: int) -> bytes:
+        block = self._file.read(min(size, self._left))
+        self._left -= len(block)
+        return block
 
 
 class _Unpacked(io.RawIOBase):

@@ -56,7 +56,7 @@ STREAMS = sorted((FIXTURES / "agentcompass").rglob("progress.jsonl"))
 @pytest.fixture
 def small(monkeypatch):
     """Streams of any size are worth it."""
-    for module in ("agentcompass.stream",):
+    for module in ("agentcompass.stream", "agno.cut"):
         monkeypatch.setattr(f"spanport.converters.{module}.WORTH", 0)
 
 
@@ -88,6 +88,45 @@ def test_streams_with_everything_wrong(tmp_path, small, seed):
         rng.choice(wrong)(n, lines[n])
     (path := tmp_path / "progress.jsonl").write_bytes(b"\n".join(lines))
     check(path, divide(path))
+
+
+EVENTS = [
+    p
+    for p in sorted((FIXTURES / "agno").rglob("*stream*.jsonl"))
+    if not p.name.startswith(("stream-abandoned", "stream-content-only", "wagent"))
+]
+OPEN = FIXTURES / "agno" / "corpus" / "agno" / "hitl" / "left-paused.events.jsonl"
+
+
+def renamed(data: bytes, n: int) -> bytes:
+    """Another run of the same: its ids end in other digits."""
+    return re.sub(rb'("(?:[a-z]+_)*run_id": ?"[^"]*)"', rb'\1-%d"' % n, data)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_event_streams(tmp_path, small, seed):
+    """Captures one after the other, some of which end in the middle of a run, go on later, or come twice; lines that are torn, or lost."""
+    rng = random.Random(seed)
+    parts = [renamed(path.read_bytes().rstrip(b"\n"), n).splitlines() for n, path in enumerate(rng.choices(EVENTS, k=16))]
+    if seed > 3:
+        for _ in range(2):
+            part = rng.choice(parts)
+            rng.choice([lambda p: p.insert(len(p) // 2, p[-1][:50]), lambda p: parts.append(p[len(p) // 2 :])])(part)
+    if seed > 7:
+        parts.append(parts[8][:5])
+        parts[5] = [line for pair in zip(parts[5], parts[6], strict=False) for line in pair]
+        parts.insert(10, OPEN.read_bytes().splitlines())
+    (path := tmp_path / "events.jsonl").write_bytes(b"\n".join(b"\n".join(p) for p in parts))
+    shares = divide(path, 4)
+    assert len(shares) > 2 or seed > 3
+    if shares:  # else what goes on at the end began at the start
+        check(path, shares)
+
+
+def test_a_run_that_is_open_all_the_time_keeps_events_whole(tmp_path, small):
+    lines = [renamed(EVENTS[0].read_bytes().rstrip(b"\n"), n).splitlines() for n in range(3)]
+    (path := tmp_path / "events.jsonl").write_bytes(b"\n".join([lines[0][0], *lines[1], *lines[2], *lines[0][1:]]))
+    assert divide(path, 3) == []
 
 
 def test_enough_runs_are_divided():

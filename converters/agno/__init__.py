@@ -83,6 +83,7 @@ FORMATS = (
         lines=True,
         open_field="",
         reader=f"{__name__}.read:read_events",
+        shares=f"{__name__}.cut:shares",
         writer=f"{__name__}.write:write_events",
         schema=f"{__name__}.schema:Event",
     ),

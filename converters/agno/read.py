@@ -110,7 +110,12 @@ def read_events(source: Source, report: Report, options: ReadOptions) -> Iterato
     live = options.follow or source.stream is not None
     engine = Engine(report, options, format="agno-events", live=live)
     framed = shape_of(source.head(4096)) == "sse"
-    lines = follow(source, engine, options.stop or _never) if options.follow and source.path is not None else source.lines()
+    if options.follow and source.path is not None:
+        lines = follow(source, engine, options.stop or _never)
+    elif options.share is not None:
+        lines = source.stretch(*options.share[2:])
+    else:
+        lines = source.lines()
     good = 0
     bad: ReadError | None = None
     try:
@@ -140,7 +145,7 @@ def read_events(source: Source, report: Report, options: ReadOptions) -> Iterato
             raise
     engine.close()
     yield from drain(engine)
-    if not good:
+    if not good and options.share is None:
         raise bad or ReadError("no event in it", input=source.name)
 
 
