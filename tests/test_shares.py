@@ -95,7 +95,9 @@ EVENTS = [
     for p in sorted((FIXTURES / "agno").rglob("*stream*.jsonl"))
     if not p.name.startswith(("stream-abandoned", "stream-content-only", "wagent"))
 ]
-OPEN = FIXTURES / "agno" / "corpus" / "agno" / "hitl" / "left-paused.events.jsonl"
+BROKEN = (FIXTURES / "agno" / "corpus" / "agno" / "tools" / "stream.events.jsonl").read_bytes().splitlines()
+OPEN = BROKEN[: 1 + next(n for n, line in enumerate(BROKEN) if b"ToolCallStarted" in line)]
+"""A run that breaks off within a call: the runs that come after it may be the call's own."""
 
 
 def renamed(data: bytes, n: int) -> bytes:
@@ -115,12 +117,19 @@ def test_event_streams(tmp_path, small, seed):
     if seed > 7:
         parts.append(parts[8][:5])
         parts[5] = [line for pair in zip(parts[5], parts[6], strict=False) for line in pair]
-        parts.insert(10, OPEN.read_bytes().splitlines())
     (path := tmp_path / "events.jsonl").write_bytes(b"\n".join(b"\n".join(p) for p in parts))
     shares = divide(path, 4)
     assert len(shares) > 2 or seed > 3
     if shares:  # else what goes on at the end began at the start
         check(path, shares)
+
+
+def test_no_cut_after_a_run_that_breaks_off(tmp_path, small):
+    parts = [renamed(b"\n".join(BROKEN), n) for n in range(6)]
+    parts.insert(3, b"\n".join(OPEN))
+    (path := tmp_path / "events.jsonl").write_bytes(b"\n".join(parts))
+    assert len(shares := divide(path, 7)) == 4
+    check(path, shares)
 
 
 def test_a_run_that_is_open_all_the_time_keeps_events_whole(tmp_path, small):
