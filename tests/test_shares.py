@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -128,7 +129,8 @@ def test_no_cut_after_a_run_that_breaks_off(tmp_path, small):
     parts = [renamed(b"\n".join(BROKEN), n) for n in range(6)]
     parts.insert(3, b"\n".join(OPEN))
     (path := tmp_path / "events.jsonl").write_bytes(b"\n".join(parts))
-    assert len(shares := divide(path, 7)) == 4
+    shares = divide(path, 7)
+    assert len(shares) == 4
     check(path, shares)
 
 
@@ -136,6 +138,17 @@ def test_a_run_that_is_open_all_the_time_keeps_events_whole(tmp_path, small):
     lines = [renamed(EVENTS[0].read_bytes().rstrip(b"\n"), n).splitlines() for n in range(3)]
     (path := tmp_path / "events.jsonl").write_bytes(b"\n".join([lines[0][0], *lines[1], *lines[2], *lines[0][1:]]))
     assert divide(path, 3) == []
+
+
+def test_a_tree_of_runs(tmp_path):
+    """By runs, in their order; links between runs are what they are in the whole."""
+    for n, path in enumerate(RUNS[:9]):
+        shutil.copytree(path, tmp_path / "tree" / f"model-{n % 3}" / path.name)
+    shares = divide(tmp_path / "tree", 2)
+    assert len(shares) == 8
+    check(tmp_path / "tree", shares)
+    items = [list(read(tmp_path / "tree", share)[0]) for share in (None, *shares)]
+    assert items[0] == [i for part in items[1:] for i in part]
 
 
 def test_enough_runs_are_divided():

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from ..registry import Format, Match, Probe
+from ..source import start_of
 
 _EVENT = frozenset({"run_id", "event", "timestamp", "task_id", "payload"})
 _MARKS = frozenset({"run_info.json", "progress.jsonl", "progress.json", "details"})
@@ -40,11 +41,7 @@ def _has_details(path: Path) -> bool:
 
 
 def _is_snapshot(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return b'"total_tasks"' in file.read(4096)
-    except OSError:
-        return False
+    return b'"total_tasks"' in start_of(path, 4096)
 
 
 def _detect_progress(look: Probe) -> Match | None:

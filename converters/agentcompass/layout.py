@@ -72,10 +72,14 @@ def run_directories(root: Path, depth: int = 0) -> Iterator[Path]:
 
 
 def shares(source: Source, most: int, least: int) -> list[Share]:
-    """See `Format.divide`: by tasks, for one run whose stream says that it is over: then its last span depends on no other."""
+    """See `Format.divide`: a run by tasks, if its stream says that it is over (then its last span depends on no other); a tree of runs by runs."""
     root = source.path
-    if root is None or not source.is_dir or not is_run(root):
+    if root is None or not source.is_dir:
         return []
+    if not is_run(root):
+        runs = [] if is_details(root) else list(run_directories(root))
+        enough = len(runs) > 1 and (least <= len(runs) or least <= sum(map(_tasks, runs)))
+        return evenly(min(4 * most, len(runs))) if enough and most > 1 else []  # several for each process, since runs are not of one size
     stream = root / "progress.jsonl"
     try:
         if stream.is_symlink() or not stream.is_file():  # a pipe would be waited for
@@ -86,9 +90,19 @@ def shares(source: Source, most: int, least: int) -> list[Share]:
                 return []
     except OSError:
         return []
-    details = root / "details"
-    tasks = sum(len(subfolders(p)) if p.name in STATES else 1 for p in subfolders(details)) + len(names(details))
+    tasks = _tasks(root)
     return [] if tasks < least else evenly(min(most, tasks))
+
+
+def _tasks(root: Path) -> int:
+    """How many tasks have results in a run directory."""
+    details = root / "details"
+    return sum(len(subfolders(p)) if p.name in STATES else 1 for p in subfolders(details)) + len(names(details))
+
+
+def in_stretch(place: int, of: int, share: Share | None) -> bool:
+    """Whether the run at this place of so many belongs to this share of a tree: neighbours do, so that the order stays."""
+    return share is None or place * share[1] // of == share[0]
 
 
 def in_share(task: str, share: Share | None) -> bool:

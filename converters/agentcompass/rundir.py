@@ -23,7 +23,7 @@ from ..registry import ReadOptions, Share
 from ..source import Line, Source
 from . import attempt as attempts
 from .events import ERROR_TYPES, Progress, agent_of, attempt_id, header_of, run_id, run_key, task_id
-from .layout import AttemptFiles, Details, TaskFiles, in_share, is_details, is_run, load, run_directories, within
+from .layout import AttemptFiles, Details, TaskFiles, in_share, in_stretch, is_details, is_run, load, run_directories, within
 from .result import scalars
 from .schema import Zone, decode_line, decode_object, flag, integer, items, line_of, number
 
@@ -564,9 +564,11 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
         if not roots:
             raise ReadError("no AgentCompass run in it", input=source.name, hint="a run has run_info.json, progress.jsonl or details/")
         tree = Tree(roots)
-        for one in roots:
+        for place, one in enumerate(roots):
             if one == root:
                 yield from read_run(one, report, tree, options.share)
+                continue
+            if not in_stretch(place, len(roots), options.share):
                 continue
             with within(report, str(one.relative_to(root))):
                 try:
