@@ -24,7 +24,7 @@ def plain(message: Message) -> Message:
     return Message(role=message.role, parts=message.parts, name=message.name, finish_reason=message.finish_reason)
 
 
-def _needs_minifying(message: Message) -> bool:
+def needs_minifying(message: Message) -> bool:
     """Whether JSON that is only carried may hold white space between its tokens: then it is in an object or array."""
     for part in message.parts:
         kind = part.__class__
@@ -47,7 +47,7 @@ class Chain:
         """Messages that are now part of the conversation."""
         for message in messages:
             data = _encoder.encode(plain(message))
-            self._hash.update(msgspec.json.format(data, indent=-1) if _needs_minifying(message) else data)
+            self._hash.update(msgspec.json.format(data, indent=-1) if needs_minifying(message) else data)
             self._hash.update(b"\n")
             self.count += 1
 

@@ -47,6 +47,7 @@ _UTF8 = re.compile(
     rb"(?:[\x00-\x7f]++|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]"
     rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})++"
 )
+_START = re.compile(rb"[ \t\r\n]*+[{\[\"\-0-9tfnNI]")
 _SURROGATE = re.compile(rb"\\\\|\\u([dD][89abAB][0-9a-fA-F]{2})(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 
@@ -104,17 +105,24 @@ def unmended(place: int, repairs: list[Repair]) -> int:
     return place - shift
 
 
-def _cut(error: Exception, data: bytes | memoryview) -> bool:
-    """Whether the text breaks off: then all of it was read, and needed no mending. (A lone surrogate at the very end is told in the same words.)"""
-    return "truncated" in str(error) and b"\\u" not in bytes(data[-16:])
+def _mendable(error: Exception, data: bytes | memoryview) -> bool:
+    """Whether `repair` might help: not where a text breaks off (all of it was read; but a lone surrogate at the very end is told in the same words), is of another
+    type, or is no JSON from its first byte on."""
+    text = str(error)
+    if "truncated" in text:
+        return b"\\u" in bytes(data[-16:])
+    return not isinstance(error, msgspec.ValidationError) and _START.match(data) is not None
 
 
 def is_utf8(data: bytes | memoryview) -> bool:
     """Whether all of it is UTF-8. msgspec looks only at the strings that it decodes: a Raw, or a member that is passed over, may hold anything."""
     if isinstance(data, bytes) and data.isascii():
         return True
-    decoder = _utf8_decoder()
     try:
+        if len(data) <= _PIECE:
+            str(data, "utf-8")
+            return True
+        decoder = _utf8_decoder()
         for start in range(0, len(data), _PIECE):
             piece = bytes(data[start : start + _PIECE])
             if not piece.isascii() or decoder.getstate()[0]:
@@ -163,7 +171,9 @@ def decode(
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         first = error
     found: list[Repair] = []
-    if first is None or not _cut(first, data):
+    if first is None and _START.match(data) is None:
+        raise ReadError("not JSON: invalid character", input=report.input, line=line, byte=offset)
+    if first is None or _mendable(first, data):
         try:
             mended, found = repair(bytes(data))
         except ReadError as error:
@@ -242,7 +252,9 @@ def inner(source: str) -> Raw:
 def minify(raw: Raw) -> bytes:
     """The JSON text without white space outside strings."""
     data = bytes(raw)
-    return msgspec.json.format(data, indent=-1) if data else data
+    if not data or (data[:1] == data[-1:] == b'"'):  # a string, which large texts mostly are, has none
+        return data
+    return msgspec.json.format(data, indent=-1)
 
 
 def encode_object(given: Any) -> bytes:

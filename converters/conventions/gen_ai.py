@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
-from ..history import plain
+from ..history import needs_minifying, plain
+from ..jsonio import minify
 from ..model import (
     AnySpan,
     Attempt,
-    GenericPart,
     Message,
     ModelRequest,
     Part,
@@ -25,15 +25,12 @@ from ..model import (
     Score,
     Task,
     ToolCall,
-    ToolCallPart,
-    ToolCallResponsePart,
     Usage,
 )
 from . import semconv as k
 from .flat import CLIENT, INTERNAL, Attributes, FlatEvent, Profile
 
 _encode = msgspec.json.Encoder().encode
-_CARRIED: Final = (ToolCallPart, ToolCallResponsePart, GenericPart)  # hold JSON of the source, which may have white space to take out
 
 
 def _named(operation: str, name: str | None) -> str:
@@ -76,11 +73,18 @@ def name_and_kind(span: AnySpan) -> tuple[str, int]:
 
 def messages_json(messages: Sequence[Message], carry: bool, output: bool = False, reason: str | None = None) -> bytes:
     """Messages as the one JSON string that the conventions ask for."""
-    sent: list[Message] = [m if carry else plain(m) for m in messages]
+    sent: Sequence[Message] = messages if carry else [plain(m) for m in messages]
     if output:
-        sent = [m if m.finish_reason is not None else msgspec.structs.replace(m, finish_reason=reason or "") for m in sent]
+        sent = [m if m.finish_reason is not None else _ended(m, reason or "") for m in sent]
     data = _encode(sent)
-    return msgspec.json.format(data, indent=-1) if any(p.__class__ in _CARRIED for m in sent for p in m.parts) else data
+    for message in sent:
+        if (carry and message.source) or needs_minifying(message):
+            return msgspec.json.format(data, indent=-1)
+    return data
+
+
+def _ended(m: Message, reason: str) -> Message:
+    return Message(role=m.role, parts=m.parts, name=m.name, finish_reason=reason, time=m.time, source=m.source)
 
 
 def parts_json(parts: Sequence[Part]) -> bytes:
@@ -153,7 +157,7 @@ def _request(span: ModelRequest, out: Attributes, profile: Profile) -> None:
     if span.system_instructions:
         out.append((k.SYSTEM_INSTRUCTIONS, parts_json(span.system_instructions)))
     if span.tool_definitions:
-        out.append((k.TOOL_DEFINITIONS, msgspec.json.format(bytes(span.tool_definitions), indent=-1)))
+        out.append((k.TOOL_DEFINITIONS, minify(span.tool_definitions)))
     if span.input_messages:
         out.append((k.INPUT_MESSAGES, messages_json(span.input_messages, profile.carry)))
     if span.output_messages:
@@ -172,9 +176,9 @@ def _tool(span: ToolCall, out: Attributes, profile: Profile) -> None:
     if span.agent is not None:
         out.append((k.AGENT_NAME, span.agent))
     if span.arguments:
-        out.append((k.TOOL_ARGUMENTS, msgspec.json.format(bytes(span.arguments), indent=-1)))
+        out.append((k.TOOL_ARGUMENTS, minify(span.arguments)))
     if span.result:
-        out.append((k.TOOL_RESULT, msgspec.json.format(bytes(span.result), indent=-1)))
+        out.append((k.TOOL_RESULT, minify(span.result)))
 
 
 _ADD: Final[dict[type, Callable[[Any, Attributes, Profile], None]]] = {
