@@ -77,6 +77,8 @@ def runs(command: F) -> F:
     @click.option("--run", metavar="ID", help="Only the trace that holds this run.")
     @wraps(command)
     def wrapped(*args: Any, runs: tuple[str, ...], **given: Any) -> Any:
+        if runs.count("-") > 1:
+            raise click.UsageError("- stands for standard input, which can be read once")
         named = Arguments(runs)
         named.choice = Choice(*(given.pop(n) for n in ("run", "session", "since", "until")))
         return command(*args, runs=named, **given)
@@ -125,9 +127,9 @@ def absolute(name: str) -> str:
     return name if is_url(name) else os.path.abspath(name) + ("/" if name.endswith("/") else "")
 
 
-def say(text: str) -> None:
-    """A line on standard error; none with --quiet."""
-    if output.level >= 0:
+def say(text: str, least: int = 0) -> None:
+    """A line on standard error; none with --quiet. ``least``: 1 for what only --verbose tells."""
+    if output.level >= least:
         click.echo(text, err=True)
 
 
@@ -514,6 +516,12 @@ class Account:
         if self._errors is not None:
             self._keep(outcome)
 
+    def spoilt(self, error: SpanportError) -> None:
+        """An input that was done and whose output found no place: it has failed."""
+        self.done -= 1
+        self.failed += 1
+        self._fail(error)
+
     def _fail(self, error: SpanportError) -> None:
         complain(str(error))
         if self._errors is not None and isinstance(error, ReadError):
@@ -573,11 +581,12 @@ class Account:
 
     def summary(self) -> str | None:
         """One line on many inputs; None when there is nothing that was not told."""
-        if self.done + self.failed + self.resumed < 2:
+        if self.done + self.failed + self.resumed + self.unchosen < 2 and not self.resumed:
             return None
-        words = [f"{self.done:,} inputs done"]
-        words += [f"{self.resumed:,} were done before"] if self.resumed else []
+        words = [f"{self.done:,} {'input' if self.done == 1 else 'inputs'} done"]
         words += [f"{self.partial:,} of them in part"] if self.partial else []
+        words += [f"{self.resumed:,} done before"] if self.resumed else []
+        words += [f"{self.unchosen:,} with no run that fits"] if self.unchosen else []
         words += [f"{self.failed:,} failed"] if self.failed else []
         words += [f"{self.passed_over:,} files of no known format passed over"] if self.passed_over else []
         return ", ".join(words)

@@ -204,6 +204,8 @@ def command(
         remote = batch.engine != "local"
         if resume and is_url(str(output)):
             raise UsageError("--resume needs a folder on disk, not a URL")
+        if to_folder and not is_url(str(output)):
+            inputs = inputs.into(str(output), target.suffix)
         if output is not None and remote and output != "-":
             output = absolute(output)
         plan = Plan(
@@ -232,7 +234,7 @@ def command(
                 sys.stdout.buffer.write(data)
                 sys.stdout.buffer.flush()
             if where is not None:
-                say(f"wrote {where}")
+                say(f"wrote {where}", least=several)
             if plan.account:
                 if fail_on_loss and any(x.fate == "dropped" for x in outcome.report.losses.values()):
                     account.forbidden, outcome.digest = True, None  # not done: --resume comes back to it
@@ -244,6 +246,8 @@ def command(
             with replacing(Path(report_json)) as file:
                 for name, one in done:
                     file.write(msgspec.json.encode({"input": name, "to": to, **as_dict(one)}) + b"\n")
+        if to_folder and (summary := account.summary()) is not None:
+            say(f"{output}: {summary}")
     sys.exit(account.status())
 
 

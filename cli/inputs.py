@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..converters import registry
-from ..converters.errors import ReadError, SpanportError
+from ..converters.errors import ReadError, SpanportError, UsageError
 from ..converters.source import Source, fetched, file_system, is_url, shown_url, source_of
 from ..converters.stages.choose import ALL, Choice
 
@@ -46,6 +46,8 @@ class Input:
     """Which of the runs in it."""
     share: registry.Share | None = None
     """Only this share of it (`ReadOptions.share`)."""
+    whole: bool = False
+    """Its output keeps its own ending too, since another input differs in nothing else."""
 
     def __str__(self) -> str:
         return "standard input" if self.name == "-" else shown_url(self.name) if is_url(self.name) else self.name
@@ -53,6 +55,8 @@ class Input:
     def output(self, suffix: str) -> PurePosixPath:
         """Where its output goes in a folder: its own place with ``suffix`` (".otlp.jsonl") for its endings."""
         place = PurePosixPath(self.relative)
+        if self.whole:
+            return place.with_name(place.name + suffix)
         stem = place.name
         for ending in (".gz", ".zst", ".zstd"):
             stem = stem.removesuffix(ending)
@@ -77,9 +81,34 @@ class Inputs:
     def __init__(self, arguments: Sequence[str], from_: str | None = None) -> None:
         self.arguments, self.from_ = arguments, from_
         self.choice = getattr(arguments, "choice", ALL)
+        self._output: str | None = None
+        self._clashes: Callable[[Input], bool] = lambda one: False
+
+    def into(self, folder: str, suffix: str) -> Inputs:
+        """The same inputs for outputs in ``folder``: what lies there is no input, and no two outputs have one name (``run.json`` and ``run.jsonl`` keep
+        their endings). UsageError where that can't be."""
+        found = Inputs(self.arguments, self.from_)
+        found._output = os.path.realpath(folder)
+        for argument in self.arguments:
+            if os.path.isdir(argument) and os.path.realpath(argument) == found._output and not self._one_run(source_of(argument)):
+                raise UsageError(f"{folder} is a folder of inputs; the outputs need one of their own")
+        names: dict[PurePosixPath, str] = {}
+        clashes: set[PurePosixPath] = set()
+        for one in found:
+            place = one.output(suffix)
+            if names.setdefault(place, one.name) != one.name:
+                clashes.add(place)
+        found._clashes = lambda one: one.output(suffix) in clashes
+        names.clear()
+        for one in found if clashes else ():
+            if one.whole and names.setdefault(one.output(suffix), one.name) != one.name:
+                raise UsageError(f"{names[one.output(suffix)]} and {one.name} would both be written to {folder}/{one.output(suffix)}")
+        return found
 
     def __iter__(self) -> Iterator[Input]:
         for one in self._found():
+            if self._clashes(one):
+                one = replace(one, whole=True)
             yield replace(one, choice=self.choice) if self.choice else one
 
     def _found(self) -> Iterator[Input]:
@@ -114,6 +143,8 @@ class Inputs:
             raise ReadError(error.strerror or str(error), input=folder) from error
         for entry in entries:
             if entry.name.startswith("."):
+                continue
+            if self._output is not None and entry.is_dir() and os.path.realpath(entry.path) == self._output:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 try:

@@ -22,8 +22,13 @@ def replacing(target: Path | str) -> Iterator[BinaryIO]:
                 yield remote
             return
         target = Path(target)
+    if target.exists() and not target.is_file() and not target.is_dir():  # a device or a named pipe is written to, not replaced
+        with target.open("wb") as file:
+            yield file
+        return
+    target = Path(os.path.realpath(target))  # what a link points to, not the link
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", suffix=".tmp", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
