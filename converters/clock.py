@@ -15,6 +15,8 @@ MILLISECOND = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
 _LARGEST = 1 << 63
+_NANOS = tuple(10 ** (9 - digits) for digits in range(10))
+"""ns in one unit of the last digit of a fraction of so many digits."""
 
 
 def _within(ns: int) -> int:
@@ -36,14 +38,15 @@ def from_seconds(value: str | bytes | int | float) -> int:
     ``1761234567.123456`` is exactly ``…123456000``. ValueError for text that is no finite number."""
     if isinstance(value, int):
         return _within(value * SECOND)
-    text = repr(value) if isinstance(value, float) else value.decode() if isinstance(value, bytes) else value
-    whole, dot, fraction = text.partition(".")
+    text = value if isinstance(value, bytes) else (repr(value) if isinstance(value, float) else value).encode()
+    whole, dot, fraction = text.partition(b".")
     try:
-        if whole.isdigit() and (fraction.isdigit() if dot else not fraction):
-            return _within(int(whole) * SECOND + int(fraction[:9].ljust(9, "0")) if dot else int(whole) * SECOND)
-        return _within(int(_near(Decimal(text)).scaleb(9)))
+        if whole.isdigit() and (fraction.isdigit() or not dot):
+            fraction = fraction[:9]
+            return _within(int(whole + fraction) * _NANOS[len(fraction)])
+        return _within(int(_near(Decimal(text.decode())).scaleb(9)))
     except (InvalidOperation, OverflowError, ValueError) as error:
-        raise ValueError(f"not a time in seconds: {text[:40]!r}") from error
+        raise ValueError(f"not a time in seconds: {text[:40].decode(errors='replace')!r}") from error
 
 
 def from_milliseconds(value: str | bytes | int | float) -> int:

@@ -156,8 +156,7 @@ def _leftover_tools(run: OpenRun) -> None:
     """Executions that no message asks for: storage dropped the messages (fixture tools/plain-notoolmsg)."""
     if run.plan is None:
         return
-    tools, run.plan.tools = run.plan.tools, []
-    for found in tools:
+    for found in run.plan.rest():
         tool = found[0]
         if not executed(tool) and (run.ending in (None, "completed") or run.cut):
             continue

@@ -21,7 +21,7 @@ from ..registry import ReadOptions
 from . import ending, messages, records, workflow
 from .parts import FAMILY, Call, OpenPhase, Trace
 from .run import OpenRun
-from .schema import BASE, Event, Record, Tool, items, loosely
+from .schema import BASE, Event, Execution, Record, executions, items
 from .schema import Requirement as Requirement
 from .times import UNKNOWN, Window, clocks, number, point, window
 
@@ -639,18 +639,19 @@ def _request_completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Ra
     run.request_end(run.now, messages.counts(e), number(e.time_to_first_token), source)
 
 
-def tools_of(e: Event, run: OpenRun, started: bool) -> list[tuple[Tool, dict[str, Raw], Raw]]:
+def tools_of(e: Event, run: OpenRun, started: bool) -> list[Execution]:
     """The tools an event is about: ``tool``; or, in 1.1, those of the cumulative ``tools`` that are new (or newly answered)."""
-    if jsonio.fields(e.tool):
-        tool, more = loosely(Tool, e.tool)
-        return [(tool, more, e.tool)]
-    found: list[tuple[Tool, dict[str, Raw], Raw]] = []
-    for raw, (tool, more) in zip(e.tools or [], items(Tool, e.tools), strict=False):
+    if e.tool:
+        found = executions([e.tool])
+        if found and (found[0][0].tool_call_id is not None or jsonio.fields(e.tool)):
+            return found
+    found = []
+    for tool, raw in executions(e.tools):
         answered = not (jsonio.is_null(tool.content) and jsonio.is_null(tool.result)) or tool.tool_call_error is not None
         if (started and not answered and run.open_call(tool.tool_call_id) is None) or (
             not started and answered and run.open_call(tool.tool_call_id) is not None
         ):
-            found.append((tool, more, raw))
+            found.append((tool, raw))
     return found
 
 
@@ -658,36 +659,35 @@ def _tool_started(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -
     _infer(run, False)
     if run.request is not None and run.request.inferred and not run.request.over:
         run.request.over, run.request.done = True, run.now
-    for tool, more, raw in tools_of(e, run, True):
-        call = run.tool_start(run.now, tool, raw, {**more})
+    for tool, raw in tools_of(e, run, True):
+        call = run.tool_start(run.now, tool, raw)
         call.source.update(odd)
 
 
 def _tool_completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    for tool, more, raw in tools_of(e, run, False):
+    for tool, raw in tools_of(e, run, False):
         call = run.open_call(tool.tool_call_id, tool.tool_name)
         if call is not None and call.waiting:
             engine.release(call)
         if call is not None and call.ending:
             engine.completed(call, clocks(tool.metrics).end)
-        extra = records.payload(e, odd)
         text = jsonio.text(e.content)
         if call is not None:
-            call.source.update({k: v for k, v in extra.items() if k not in ("tool", "tools", "content")})
+            call.source.update(records.payload(e, odd, records.BESIDE_TOOL))
             if text is not None:
                 call.source["completed"] = e.content
-        run.tool_end(run.now, tool, raw, more, text)
+        run.tool_end(run.now, tool, raw, text)
     run.previous = run.now
 
 
 def _tool_error(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    for tool, more, raw in tools_of(e, run, False):
+    for tool, raw in tools_of(e, run, False):
         call = run.open_call(tool.tool_call_id, tool.tool_name)
         if call is not None and call.waiting:
             engine.release(call)
         if call is not None and call.ending:
             engine.completed(call, None)
-        run.tool_error(run.now, tool, raw, more, jsonio.text(e.error))
+        run.tool_error(run.now, tool, raw, jsonio.text(e.error))
 
 
 def _content_completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
@@ -743,8 +743,7 @@ def _paused(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None
     run.source.update({k: v for k, v in records.payload(e, odd).items() if k in ("requirements",)})
     if run.node is None and not jsonio.is_null(e.content):
         run.output = e.content
-    waiting = [(t, more, raw) for raw, (t, more) in zip(e.tools or [], items(Tool, e.tools), strict=False)]
-    run.pause(waiting)
+    run.pause(executions(e.tools))
 
 
 _HANDLERS: Final[dict[str, Callable[[Engine, OpenRun, Event, dict[str, Raw]], None]]] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec import Raw, Struct
 
 from .. import jsonio, model
 from ..model import ABSENT, Part, Usage
-from .schema import Asked, Message, Tokens, array, decoder, items, loosely
+from .schema import Asked, Event, Message, Tokens, array, decoder, items, loosely
 from .times import NO_CLOCKS, UNKNOWN, Clocks, Window, clocks, window
 
 PROVIDERS: Final = {
@@ -40,6 +41,12 @@ PROVIDERS: Final = {
 """Agno's display names of providers as the GenAI conventions name them. Others stay as they are."""
 
 MEDIA: Final = {"images": "image", "audio": "audio", "videos": "video", "files": "file", "audio_output": "audio"}
+_media = attrgetter(*MEDIA)
+_NO_MEDIA: Final = _media(Message())
+_FLAGS: Final = ("from_history", "stop_after_tool_call")
+_NULL: Final = Raw(b"null")
+_FALSE: Final = Raw(b"false")
+_asked = msgspec.json.Decoder(list[Asked])
 _TYPED: Final = frozenset({"role", "content", "reasoning_content", "thinking", "tool_calls", "tool_call_id", "created_at", "name"})
 
 
@@ -75,31 +82,37 @@ def count(raw: Raw) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
 
 
-def counts(t: Any) -> Usage | None:
-    """The same for any Struct with Agno's token fields (an event too)."""
-
-    def first(name: str, other: str = "") -> int | None:
-        found = count(getattr(t, name, ABSENT))
-        return found if found is not None or not other else count(getattr(t, other, ABSENT))
-
-    def detail(group: str, name: str) -> int | None:
-        return count(jsonio.fields(getattr(t, group, ABSENT)).get(name, ABSENT)) or None
-
-    read = first("cache_read_tokens", "cached_tokens")
-    reasoning = first("reasoning_tokens")
-    cost = jsonio.value(getattr(t, "cost", ABSENT))
+def counts(t: Tokens | Event) -> Usage | None:
+    """The same for a Struct with Agno's token fields (an event has those of the later versions)."""
     found = Usage(
-        input=first("input_tokens", "prompt_tokens"),
-        output=first("output_tokens", "completion_tokens"),
-        cache_read=read if read is not None else detail("prompt_tokens_details", "cached_tokens"),
-        cache_write=first("cache_write_tokens"),
-        reasoning=reasoning if reasoning is not None else detail("completion_tokens_details", "reasoning_tokens"),
-        total=first("total_tokens"),
-        cost=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        input=count(t.input_tokens),
+        output=count(t.output_tokens),
+        cache_read=count(t.cache_read_tokens),
+        cache_write=count(t.cache_write_tokens),
+        reasoning=count(t.reasoning_tokens),
+        total=count(t.total_tokens),
     )
-    if not any((found.input, found.output, found.total, found.cache_read, found.cache_write, found.reasoning, found.cost)):
-        return None
-    return found
+    if isinstance(t, Tokens):
+        _by_other_names(found, t)
+    if found.input or found.output or found.total or found.cache_read or found.cache_write or found.reasoning or found.cost:
+        return found
+    return None
+
+
+def _by_other_names(found: Usage, t: Tokens) -> None:
+    """Counts as 1.x names them, where those of the later versions are missing; and the cost."""
+    if found.input is None:
+        found.input = count(t.prompt_tokens)
+    if found.output is None:
+        found.output = count(t.completion_tokens)
+    if found.cache_read is None:
+        found.cache_read = count(t.cached_tokens)
+    if found.cache_read is None and t.prompt_tokens_details:
+        found.cache_read = count(jsonio.fields(t.prompt_tokens_details).get("cached_tokens", ABSENT)) or None
+    if found.reasoning is None and t.completion_tokens_details:
+        found.reasoning = count(jsonio.fields(t.completion_tokens_details).get("reasoning_tokens", ABSENT)) or None
+    cost = jsonio.value(t.cost)
+    found.cost = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None
 
 
 def describe(raw: Raw, modality: str, copy: bool) -> Part:
@@ -135,7 +148,13 @@ def content_parts(raw: Raw) -> list[Part]:
 
 
 def asked(raw: Raw) -> list[Asked]:
-    return [a for a, _ in items(Asked, array(raw))]
+    """The calls that an assistant message asks for."""
+    if not raw:
+        return []
+    try:
+        return _asked.decode(raw)
+    except msgspec.DecodeError:  # some are none
+        return [a for a, _ in items(Asked, array(raw))]
 
 
 def call_part(a: Asked) -> model.ToolCallPart:
@@ -147,28 +166,29 @@ def call_part(a: Asked) -> model.ToolCallPart:
     return model.ToolCallPart(name=f.name, id=a.id, arguments=jsonio.inner(text) if text is not None else f.arguments)
 
 
-def message(raw: Raw, media: bool = False) -> tuple[model.Message, Message]:
-    """A message of the model, and the record it came from. Fields without a typed home are in its ``source``."""
+def message(raw: Raw, media: bool = False) -> tuple[model.Message, Message, list[Asked]]:
+    """A message of the model, the record it came from, and the calls in it. Fields without a typed home are in its ``source``."""
     m, _ = loosely(Message, raw)
     parts: list[Part] = []
+    calls: list[Asked] = asked(m.tool_calls)
     if m.role == "tool":
-        parts.append(model.ToolCallResponsePart(response=m.content or Raw(b"null"), id=m.tool_call_id))
+        parts.append(model.ToolCallResponsePart(response=m.content or _NULL, id=m.tool_call_id))
     else:
         thought = jsonio.text(m.reasoning_content) or jsonio.text(m.thinking)
         if thought:
             parts.append(model.ReasoningPart(thought))
         parts += content_parts(m.content)
-        parts += [call_part(a) for a in asked(m.tool_calls)]
+        parts += [call_part(a) for a in calls]
     source = {k: v for k, v in jsonio.fields(raw).items() if k not in _TYPED}
-    for name, modality in MEDIA.items():
-        held: Raw = getattr(m, name)
-        if held and not jsonio.is_null(held):
-            for item in array(held) or [held]:
-                parts.append(describe(item, modality, media))
-    for flag in ("from_history", "stop_after_tool_call"):
-        if flag in source and bytes(source[flag]) == b"false":
+    if _media(m) != _NO_MEDIA:
+        for name, modality in MEDIA.items():
+            held: Raw = getattr(m, name)
+            if not jsonio.is_null(held):
+                parts += [describe(item, modality, media) for item in array(held) or [held]]
+    for flag in _FLAGS:
+        if source.get(flag) == _FALSE:
             del source[flag]
-    return model.Message(role=m.role, parts=parts, name=m.name, time=window(m.created_at).lo, source=source), m
+    return model.Message(role=m.role, parts=parts, name=m.name, time=window(m.created_at).lo, source=source), m, calls
 
 
 class Answer(Struct, eq=False):
@@ -190,6 +210,7 @@ class Turn(Struct, eq=False):
     clocks: Clocks
     time: Window
     stated: bool
+    asked: list[Asked]
     chunks: list[model.Chunk] = []
     answers: list[Answer] = []
 
@@ -213,26 +234,36 @@ def turns(raws: Iterable[Raw], inherited: int = 0, cut_off: bool = False, media:
     found: list[Turn] = []
     before: list[model.Message] = []
     listed = list(raws)
-    last = max((i for i, r in enumerate(listed) if jsonio.text(jsonio.fields(r).get("role", ABSENT)) in ("assistant", "model")), default=-1)
+    last = next((i for i in range(len(listed) - 1, -1, -1) if _role(listed[i]) in _MODEL), -1)
     for position, raw in enumerate(listed):
         try:
-            said, record = message(raw, media)
+            said, record, calls = message(raw, media)
         except msgspec.DecodeError:
             continue
         copied = position < inherited or record.from_history is True
-        if record.role in ("assistant", "model") and not copied:
-            held = jsonio.fields(record.metrics)
-            text = jsonio.text(record.content) or ""
-            thinking = text.startswith("<thinking>")
-            if held or asked(record.tool_calls) or (not thinking and position == last and (cut_off or not found)):
+        if record.role in _MODEL and not copied:
+            stated = bool(jsonio.fields(record.metrics))
+            if stated or calls or (position == last and (cut_off or not found) and not _thinking(record)):
                 times = clocks(record.metrics)
-                found.append(Turn(said, record, before, usage(record.metrics), times, window(record.created_at), bool(held)))
+                found.append(Turn(said, record, before, usage(record.metrics), times, window(record.created_at), stated, calls))
                 before = []
                 continue
         elif record.role == "tool" and not copied and found:
             found[-1].answers.append(Answer(said, record))
         before.append(said)
     return found, before
+
+
+_MODEL: Final = frozenset({"assistant", "model"})
+
+
+def _role(message: Raw) -> str | None:
+    return jsonio.text(jsonio.fields(message).get("role", ABSENT))
+
+
+def _thinking(m: Message) -> bool:
+    """A message that a reasoning agent left in the list of another's."""
+    return (jsonio.text(m.content) or "").startswith("<thinking>")
 
 
 __all__ = [

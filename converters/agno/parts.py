@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Final
 
 from msgspec import Raw, Struct, field
@@ -11,7 +12,7 @@ from msgspec import Raw, Struct, field
 from .. import ids, jsonio
 from ..model import ABSENT, AnySpan, Chunk, Error, Event, History, Link, Message, Outcome, Status, ToolCallPart, Usage, Value
 from .messages import Answer, Turn
-from .schema import Asked, Tool
+from .schema import Asked, Execution, Tool
 from .times import NO_CLOCKS, UNKNOWN, Clocks, Window, clocks
 
 FAMILY: Final = "agno"
@@ -51,7 +52,6 @@ class Call(Struct, eq=False):
     tool: Tool | None = None
     raw: Raw = ABSENT
     first: Raw = ABSENT  # the tool as the start showed it
-    odd: dict[str, Raw] = {}
     answer: Answer | None = None
     started: Window = UNKNOWN
     done: Window = UNKNOWN
@@ -184,10 +184,9 @@ class Try(Struct, eq=False):
 
 
 class Plan(Struct, eq=False):
-    """What a record adds to the events of its run (or has to say alone): turns, tools in order, and how many RunStarted there are."""
+    """What a record adds to the events of its run (or has to say alone): turns, executions of tools by call, and how many RunStarted there are."""
 
     turns: list[Turn]
-    tools: list[tuple[Tool, dict[str, Raw], Raw]]
     trailing: list[Message] = []
     starts: int = 0
     by_events: Counter[str] = field(default_factory=Counter)
@@ -195,10 +194,28 @@ class Plan(Struct, eq=False):
     at: int = 0
     members: list[Any] = []
     streamed: bool = True
+    _tools: dict[str | None, list[tuple[int, Execution]]] = {}
+    _front: int = 0
 
-    def tool(self, call: str | None) -> tuple[Tool, dict[str, Raw], Raw] | None:
+    def give(self, tools: list[Execution]) -> None:
+        """The record's executions, in order."""
+        for place, one in enumerate(tools):
+            self._tools.setdefault(one[0].tool_call_id, []).append((place, one))
+        for held in self._tools.values():
+            held.reverse()
+
+    def tool(self, call: str | None) -> Execution | None:
         """The next execution of the call with this id, taken out."""
-        for i, (tool, _, _) in enumerate(self.tools):
-            if tool.tool_call_id == call:
-                return self.tools.pop(i)
-        return None
+        held = self._tools.get(call)
+        return held.pop()[1] if held else None
+
+    def back(self, one: Execution) -> None:
+        """It was not wanted: it comes before all others."""
+        self._front -= 1
+        self._tools.setdefault(one[0].tool_call_id, []).append((self._front, one))
+
+    def rest(self) -> list[Execution]:
+        """The executions that are left, in order, taken out."""
+        left = [x for held in self._tools.values() for x in held]
+        self._tools = {}
+        return [one for _, one in sorted(left, key=itemgetter(0))]

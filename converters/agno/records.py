@@ -22,7 +22,7 @@ from ..model import ABSENT
 from . import messages, workflow
 from .parts import Call, OpenPhase, Plan
 from .run import OpenRun, executed
-from .schema import BASE, Event, Record, Requirement, Tool, array, items, loosely
+from .schema import BASE, Event, Record, Requirement, Tool, array, executions, items, loosely
 from .times import SLACK, UNKNOWN, Window, point, window
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ PAYLOAD: Final = tuple(
 """All that an event may say beside `BASE`, by subject: most events say nothing of most subjects."""
 BESIDE_TEXT: Final = (_stretch("model", "model_provider_data"), _stretch("input_tokens"))
 """What a delta says beside its text."""
+BESIDE_TOOL: Final = (_stretch("content_type", "tool"), _stretch("error"))
+"""What an event of a call says beside the call and its text."""
 RUN_TYPED: Final = frozenset(
     {
         "run_id", "agent_id", "agent_name", "team_id", "team_name", "session_id", "user_id", "content", "model", "messages", "tools",
@@ -208,11 +210,13 @@ def plan_of(n: Node, media: bool = False) -> Plan:
     rec, how = n.rec, ending(n)
     inherited = rec.forked_from_message_index if rec.forked_from_run_id or rec.regenerated_from else None
     turns, trailing = messages.turns(rec.messages or (), inherited or 0, how in ("cancelled", "error", "paused", "running"), media)
-    tools = [(t, odd, raw) for raw, (t, odd) in zip(rec.tools or [], items(Tool, rec.tools), strict=False)]
+    tools = executions(rec.tools)
     if inherited:
-        kept = {a.id for t in turns for a in messages.asked(t.record.tool_calls)}
+        kept = {a.id for t in turns for a in t.asked}
         tools = [x for x in tools if x[0].tool_call_id in kept]
-    return Plan(turns, tools, trailing, streamed=not any(t.clocks.duration is not None for t in turns))
+    plan = Plan(turns, trailing, streamed=not any(t.clocks.duration is not None for t in turns))
+    plan.give(tools)
+    return plan
 
 
 def attach(run: OpenRun, n: Node, media: bool = False) -> None:
@@ -449,7 +453,7 @@ def _turns(run: OpenRun, n: Node, how: str | None) -> None:
         turn = plan.turns[plan.at]
         plan.at += 1
         run.insert(turn)
-        waited = [a.id for a in messages.asked(turn.record.tool_calls) if a.id in answered]
+        waited = [a.id for a in turn.asked if a.id in answered]
         gone_on = plan.at < len(plan.turns) or any(a.record.tool_call_id in waited for a in turn.answers)
         if waited and gone_on:
             at = answered[waited[0] or ""]

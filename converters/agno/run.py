@@ -31,10 +31,10 @@ from ..model import (
     Usage,
     Value,
 )
-from . import messages, spans
+from . import spans
 from .messages import Turn
 from .parts import Call, OpenPhase, Plan, Request, Trace, Try
-from .schema import Asked, Tool
+from .schema import Asked, Execution, Tool
 from .times import MILLI, NO_CLOCKS, UNKNOWN, Stretch, Window, batch, clocks, point, text_duration, window
 
 _GENERATOR: Final = 5 * MILLI
@@ -197,10 +197,10 @@ class OpenRun:
         t = self.attempt
         t.done, t.ending, t.error = at, ending, error
 
-    def pause(self, waiting: list[tuple[Tool, dict[str, Raw], Raw]]) -> None:
+    def pause(self, waiting: list[Execution]) -> None:
         """The run waits for a person: calls that nothing came of yet are held until they are taken up or the run ends."""
         asked_by = self.request.id if self.request is not None else None
-        for tool, _, _ in waiting:
+        for tool, _ in waiting:
             if self.plan is not None and tool.tool_call_id:
                 self.plan.waits.add(tool.tool_call_id)
         begun = {c.call_id for c in (self.request.calls if self.request is not None else ())}
@@ -209,26 +209,20 @@ class OpenRun:
         self.end_turn()
         self.close_try(self.now if self.paused is None else point(self.paused), "paused", None)
         known = {c.call_id for _, _, c in self.pending}
-        for tool, odd, raw in waiting:
+        for tool, raw in waiting:
             if tool.tool_call_id in known or tool.tool_call_id in begun or (executed(tool) and self.attempt.calls[tool.tool_call_id or ""]):
                 continue
             if executed(tool):  # ran, and no event showed it
                 call = self._new_call(Asked(id=tool.tool_call_id), None)
                 call.name, call.requested_by, call.requested = tool.tool_name or "", asked_by, None
-                self._fill(call, (tool, odd, raw))
+                self._fill(call, (tool, raw))
                 call.over = True
                 self.calls.append(call)
                 self.flush_calls()
                 continue
             call = self._new_call(Asked(id=tool.tool_call_id), None)
-            call.name, call.tool, call.odd, call.raw, call.requested_by, call.requested = (
-                tool.tool_name or "",
-                tool,
-                odd,
-                raw,
-                asked_by,
-                None,
-            )
+            call.name, call.tool, call.raw = tool.tool_name or "", tool, raw
+            call.requested_by, call.requested = asked_by, None
             self.pending.append((None, None, call))
 
     # ------------------------------------------------------------------------------------------------ requests
@@ -357,7 +351,7 @@ class OpenRun:
         """Calls that this turn asked for and that no event started."""
         seen = Counter(c.call_id for c in r.calls)
         unanswered: list[Asked] = []
-        for position, a in enumerate(messages.asked(turn.record.tool_calls)):
+        for position, a in enumerate(turn.asked):
             if seen[a.id] > 0:
                 seen[a.id] -= 1
                 call = next(c for c in r.calls if c.call_id == a.id and c.answer is None)
@@ -377,7 +371,7 @@ class OpenRun:
             if answer is None and (found is None or not executed(found[0])):
                 unanswered.append(a)
                 if found is not None and self.plan is not None:
-                    self.plan.tools.insert(0, found)
+                    self.plan.back(found)
                 continue
             call = self._new_call(a, r)
             call.answer = answer
@@ -397,9 +391,9 @@ class OpenRun:
                 self.calls.append(call)
                 r.calls.append(call)
 
-    def _fill(self, call: Call, found: tuple[Tool, dict[str, Raw], Raw] | None) -> None:
+    def _fill(self, call: Call, found: Execution | None) -> None:
         if found is not None:
-            call.tool, call.odd, call.raw = found
+            call.tool, call.raw = found
             c = call.clocks
             if c.start is not None and c.end is not None:
                 call.started, call.done = point(c.start), point(c.end)
@@ -441,7 +435,7 @@ class OpenRun:
         )
 
     # --------------------------------------------------------------------------------------------------- calls
-    def tool_start(self, at: Window, tool: Tool, raw: Raw, odd: dict[str, Raw]) -> Call:
+    def tool_start(self, at: Window, tool: Tool, raw: Raw) -> Call:
         """``ToolCallStarted``. A call that a pause held back keeps the attempt that asked for it in its id."""
         name, call_id = tool.tool_name or "", tool.tool_call_id
         for i, (_, turn, held) in enumerate(self.pending):
@@ -471,7 +465,7 @@ class OpenRun:
                 if self.request.turn is None:
                     self.request.asked.append(ToolCallPart(name=name, id=call_id, arguments=tool.tool_args))
         call.name = name
-        call.tool, call.raw, call.first, call.odd = tool, raw, raw, odd
+        call.tool, call.raw, call.first = tool, raw, raw
         call.started, call.begun, call.after = at, True, self.soft
         if self.old:
             self.begun_ids[call_id or ""] += 1
@@ -487,9 +481,9 @@ class OpenRun:
         if plan is None or plan.at >= len(plan.turns) or sum(t.begun for t in self.tries) < plan.starts:
             return False
         r = self.request
-        if r is not None and r.turn is not None and any(a.id == call_id for a in messages.asked(r.turn.record.tool_calls)):
+        if r is not None and r.turn is not None and any(a.id == call_id for a in r.turn.asked):
             return False
-        return any(a.id == call_id for a in messages.asked(plan.turns[plan.at].record.tool_calls))
+        return any(a.id == call_id for a in plan.turns[plan.at].asked)
 
     def open_call(self, call_id: str | None, name: str | None = None) -> Call | None:
         """The call with this id that is open; without an id the oldest open one of that name."""
@@ -498,12 +492,12 @@ class OpenRun:
                 return c
         return None
 
-    def tool_end(self, at: Window, tool: Tool, raw: Raw, odd: dict[str, Raw], text: str | None) -> Call:
+    def tool_end(self, at: Window, tool: Tool, raw: Raw, text: str | None) -> Call:
         call = self.open_call(tool.tool_call_id, tool.tool_name)
         if call is None:
-            call = self.tool_start(at, tool, raw, odd)
+            call = self.tool_start(at, tool, raw)
             call.started = UNKNOWN
-        call.tool, call.raw, call.odd, call.over, call.text = tool, raw, odd, True, text
+        call.tool, call.raw, call.over, call.text = tool, raw, True, text
         call.failed = tool.tool_call_error is True
         c = call.clocks
         call.done = at
@@ -513,15 +507,15 @@ class OpenRun:
             self.flush_calls()
         return call
 
-    def tool_error(self, at: Window, tool: Tool, raw: Raw, odd: dict[str, Raw], error: str | None) -> Call:
+    def tool_error(self, at: Window, tool: Tool, raw: Raw, error: str | None) -> Call:
         """``ToolCallError``: comes after the completion of the same call (fixture tool-errors), or alone."""
         for c in self.calls:
             if c.over and c.call_id == tool.tool_call_id and c.error is None:
                 c.error, c.failed = error, True
                 self.flush_calls()
                 return c
-        call = self.open_call(tool.tool_call_id, tool.tool_name) or self.tool_start(at, tool, raw, odd)
-        call.tool, call.raw, call.odd, call.over, call.done = tool, raw, odd, True, at
+        call = self.open_call(tool.tool_call_id, tool.tool_name) or self.tool_start(at, tool, raw)
+        call.tool, call.raw, call.over, call.done = tool, raw, True, at
         call.error, call.failed = error, True
         self.flush_calls()
         return call
@@ -615,7 +609,7 @@ class OpenRun:
             answer = turn.answer(call.call_id, 0) if turn is not None else None
             found = self.plan.tool(call.call_id) if self.plan is not None else None
             if found is not None:
-                call.tool, call.odd, call.raw = found
+                call.tool, call.raw = found
             call.answer = answer
             if answer is None and not (call.tool is not None and executed(call.tool)):
                 if not final:

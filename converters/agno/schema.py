@@ -48,6 +48,10 @@ class Tool(Struct, forbid_unknown_fields=True, gc=False):
     parent_tool_call_id: str | None = None
 
 
+Execution = tuple[Tool, Raw]
+"""A tool and the text it was read from."""
+
+
 class Timing(Struct, gc=False):
     """``ToolCallMetrics``, ``MessageMetrics`` and ``RunMetrics`` as far as clocks go; ``time`` is the duration of 1.x."""
 
@@ -376,6 +380,17 @@ def items(kind: type[T], data: list[Raw] | None) -> list[tuple[T, dict[str, Raw]
     return found
 
 
+def executions(data: list[Raw] | None) -> list[Execution]:
+    """Each tool of a list and its own text; what is no object is left out."""
+    found = []
+    for raw in data or ():
+        try:
+            found.append((loosely(Tool, raw)[0], raw))
+        except msgspec.DecodeError:
+            continue
+    return found
+
+
 def array(raw: Raw) -> list[Raw]:
     """The elements of a JSON array; [] for anything else."""
     try:
@@ -388,6 +403,7 @@ __all__ = [
     "BASE",
     "Asked",
     "Event",
+    "Execution",
     "Message",
     "Record",
     "Requirement",
@@ -397,6 +413,7 @@ __all__ = [
     "Tool",
     "array",
     "decoder",
+    "executions",
     "items",
     "loosely",
     "members",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from .. import clock
 from ..clock import SECOND
@@ -23,7 +23,7 @@ SLACK: Final = SECOND // 10
 _TEXT_DURATION: Final = re.compile(r"completed in (\d+\.\d+)s")
 
 
-class Window(NamedTuple):
+class Window(Struct, frozen=True, gc=False):
     """An instant lies between ``lo`` and ``hi`` (ns, both included); None where there is no bound."""
 
     lo: int | None = None
@@ -116,7 +116,7 @@ def number(raw: Raw) -> int | None:
         return None
 
 
-class Clocks(NamedTuple):
+class Clocks(Struct, frozen=True, gc=False):
     """What one ``metrics`` object says about time, in ns."""
 
     start: int | None = None
@@ -149,7 +149,7 @@ def text_duration(text: str | None) -> int | None:
         return None
 
 
-class Stretch(NamedTuple):
+class Stretch(Struct, frozen=True, gc=False):
     """A call's start and end, each as a window; ``recorded`` when the source states both as they are."""
 
     start: Window
@@ -162,6 +162,8 @@ def batch(calls: list[Stretch]) -> list[Stretch]:
     """Calls of one assistant message that overlap were collected together: their ``end_time`` is that of the collection and their
     ``start_time`` is worked out from it. All began with the first, and each took its own duration (fixture parallel-astream). Sequential calls
     never overlap, and stay as they are."""
+    if len(calls) < 2:
+        return calls
     floats = [c for c in calls if c.start.exact and c.end.exact and c.duration is not None]
     if len(floats) < 2:
         return calls
