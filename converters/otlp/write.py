@@ -7,7 +7,8 @@ the header likewise, as ``spanport.header`` on the resource of the trace's first
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 import msgspec
@@ -76,9 +77,22 @@ def resource_of(header: TraceHeader, carry: bool) -> Attributes:
     return found
 
 
-def _losses(span: AnySpan, report: Report) -> None:
-    for name in span.source:
-        report.loss(f"{span.__struct_config__.tag}.source.{name}", "dropped", reason="--no-carry")
+class _Left:
+    """The untyped fields that don't leave without a carry, counted by the names that a span has: most spans of a kind have the same."""
+
+    def __init__(self, report: Report) -> None:
+        self._report, self._found = report, Counter[tuple[type, tuple[str, ...]]]()
+
+    def add(self, spans: list[AnySpan]) -> None:
+        self._found.update([(span.__class__, tuple(span.source)) for span in spans if span.source])
+        if len(self._found) > 1000:
+            self.tell()
+
+    def tell(self) -> None:
+        for (kind, names), count in self._found.items():
+            for name in names:
+                self._report.loss(f"{kind.__struct_config__.tag}.source.{name}", "dropped", count, reason="--no-carry")  # type: ignore[attr-defined]
+        self._found.clear()
 
 
 def _profile(options: WriteOptions) -> Profile:
@@ -86,16 +100,25 @@ def _profile(options: WriteOptions) -> Profile:
     return given if isinstance(given, Profile) else Profile(carry=options.carry)
 
 
+def _batches(items: Iterable[Item], report: Report, profile: Profile, size: int) -> Iterator[tuple[Attributes, list[AnySpan]]]:
+    """Up to ``size`` spans of one trace with its resource; what is left out is told to the report, also when reading ends badly."""
+    told: set[str] = set()
+    left = _Left(report)
+    try:
+        for header, spans in batched(items, size):
+            resource = resource_of(header, profile.carry and header.id not in told)
+            told.add(header.id)
+            if not profile.carry:
+                left.add(spans)
+            yield resource, spans
+    finally:
+        left.tell()
+
+
 def write_json(items: Iterable[Item], out: BinaryIO, report: Report, options: WriteOptions, size: int = 512) -> None:
     """OTLP JSON Lines: one TracesData a line, of at most ``size`` spans of one trace."""
     profile = _profile(options)
-    told: set[str] = set()
-    for header, spans in batched(items, size):
-        resource = resource_of(header, profile.carry and header.id not in told)
-        told.add(header.id)
-        if not profile.carry:
-            for span in spans:
-                _losses(span, report)
+    for resource, spans in _batches(items, report, profile, size):
         texts = [_written(span, profile, jsontext) for span in spans]
         out.write(jsontext.line(resource, SCOPE, scope_version(), texts, SCHEMA_URL[profile.dialect]))
 
@@ -104,12 +127,6 @@ def write_proto(items: Iterable[Item], out: BinaryIO, report: Report, options: W
     """One ExportTraceServiceRequest (or TracesData: the same on the wire), written piece by piece: repeated fields of protobuf messages that stand
     one after another are one message."""
     profile = _profile(options)
-    told: set[str] = set()
-    for header, spans in batched(items, size):
-        resource = resource_of(header, profile.carry and header.id not in told)
-        told.add(header.id)
-        if not profile.carry:
-            for span in spans:
-                _losses(span, report)
+    for resource, spans in _batches(items, report, profile, size):
         head = wire.resource_spans_head(resource, SCOPE, scope_version())
         out.write(wire.request(head, [_written(span, profile, wire) for span in spans], SCHEMA_URL[profile.dialect]))
