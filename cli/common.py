@@ -522,6 +522,12 @@ class Account:
         self.failed += 1
         self._fail(error)
 
+    def spoilt(self, error: SpanportError) -> None:
+        """An input that was done and whose output found no place: it has failed."""
+        self.done -= 1
+        self.failed += 1
+        self._fail(error)
+
     def _fail(self, error: SpanportError) -> None:
         complain(str(error))
         if self._errors is not None and isinstance(error, ReadError):

@@ -218,8 +218,6 @@ def run(given: Given) -> int:
         for name in ("verify", "scores", "resume"):
             if getattr(given, name):
                 raise UsageError(f"--{name} needs an endpoint (--endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT)")
-        if given.jobs > 1 or given.engine != "local":
-            raise UsageError("--jobs and --engine need an endpoint; spanport convert --to otlp-json writes files with them")
         return to_files(given)
     if to.said_by != "--endpoint":
         say(f"to {to.name} ({to.said_by})")
@@ -665,8 +663,19 @@ def to_files(given: Given) -> int:
     from ..exporters.otlp.files import codec_of
     from ..exporters.otlp.sender import Stop
 
-    spans, stop, inputs = Spans(), Stop(), Account(Batch(strict=given.strict, errors=given.errors))
+    spread = (given.jobs > 1 or given.engine != "local") and not given.dry_run and ("-" not in given.runs or given.engine != "local")
+    spans, stop = Spans(), Stop()
     pipe = pipeline(given, spans, {})
+    if spread:
+        from ..exporters.backends import BACKENDS
+        from ..exporters.otlp.codec import JSON
+        from . import spread as workers
+
+        inputs = Account(Batch(jobs=given.jobs, engine=given.engine, progress="none", strict=given.strict, errors=given.errors))
+        encoding = "json" if codec_of(given.output or "-", given.encoding if given.output else None) is JSON else "protobuf"
+        workers.to_files(given, plan_of(given, BACKENDS[given.profile], pipe), pipe.choices, encoding, inputs, spans)
+        return close_files(given, inputs, spans, stop)
+    inputs = Account(Batch(strict=given.strict, errors=given.errors))
     with inputs, signals(stop, given.follow):
         if given.output is not None:
             codec = codec_of(given.output, given.encoding)
@@ -690,6 +699,11 @@ def to_files(given: Given) -> int:
                         write(given, found, file, codec_of("-", None), spans, stop, pipe)
                     say(f"no endpoint given: wrote {name}")
     spans.redacted = pipe.redacted
+    return close_files(given, inputs, spans, stop)
+
+
+def close_files(given: Given, inputs: Account, spans: Spans, stop: Stop) -> int:
+    """What there is to say of files, and the exit status."""
     if spans.redacted:
         say(f"{of(spans.redacted, 'secret')} redacted")
     for reason, count in spans.reasons.most_common(3):

@@ -1,5 +1,5 @@
-"""``spanport export`` by several processes, or on a cluster: each input (or share of one large input) is read, encoded and sent by the worker that
-has it, and its account comes back and is merged. Ids don't depend on who sends, so that what is sent twice after a worker died is one span.
+"""``spanport export`` by several processes, or on a cluster: each input (or share of one large input) is read, encoded and sent (or written) by the worker
+that has it, and its account comes back and is merged. Ids don't depend on who sends, so that what is sent twice after a worker died is one span.
 
 What needs all inputs at once stays with the caller: the choice of the destination, reading back, scores, the summary.
 """
@@ -7,18 +7,22 @@ What needs all inputs at once stays with the caller: the choice of the destinati
 from __future__ import annotations
 
 import signal
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ..converters.errors import Report, SpanportError, UsageError
+from ..converters.errors import ReadError, Report, SpanportError, UsageError
 from ..converters.model import Item, Score, TraceHeader
 from ..exporters.otlp.sender import Stop
 from . import output
 from .common import Account, Input, Inputs, Partly, absolute, items, say, shares
+from .parts import Part, join, keep
 
 if TYPE_CHECKING:
     from ..exporters.backends import Route
@@ -142,6 +146,100 @@ def _watch(file: Path, stop: Stop, over: threading.Event) -> None:
         over.wait(0.2)
 
 
+@dataclass(frozen=True)
+class FileJob:
+    """What each worker does with its input when OTLP is written and not sent. ``parts``: a folder of this machine for what they write; None where
+    workers can't see it."""
+
+    plan: Plan
+    choices: Choices
+    from_: str | None
+    encoding: str
+    parts: str | None
+
+
+@dataclass
+class Written:
+    """What came of one input, or of a share (then with its ``traces``)."""
+
+    spans: Spans
+    part: Part = (None, b"")
+    traces: set[str] = field(default_factory=set)
+
+
+def write(job: FileJob, one: Input, report: Report) -> Written:
+    """Write one input. What was read before its reading ended badly counts: `Partly`."""
+    from ..exporters.export import send
+    from ..exporters.otlp.account import Account as Spans
+    from ..exporters.otlp.codec import JSON, PROTOBUF
+    from ..exporters.otlp.files import FileChannel
+    from ..exporters.otlp.settings import Destination
+    from ..exporters.pipeline import Pipeline
+
+    done = Written(Spans())
+    pipe = Pipeline(job.choices, done.spans)
+    codec = JSON if job.encoding == "json" else PROTOBUF
+    failed: list[SpanportError] = []
+
+    def read() -> Iterator[Item]:
+        try:
+            for item in pipe.items(items(one, report, job.from_)):
+                if one.share is not None and item.__class__ is TraceHeader:
+                    done.traces.add(item.id)
+                yield item
+        except SpanportError as error:
+            failed.append(error)
+
+    def run(out: BinaryIO) -> None:
+        send(read(), Destination(url="file:."), job.plan, account=done.spans, channel=FileChannel(out, codec), codec=codec)
+        if done.spans.failed:
+            raise SpanportError(next(iter(done.spans.reasons)))
+
+    done.part = keep(job.parts, run)
+    done.spans.redacted = pipe.redacted
+    if failed and not done.spans.read:
+        raise failed[0]
+    if failed:
+        raise Partly(failed[0], done)
+    return done
+
+
+def to_files(given: Any, plan: Plan, choices: Choices, encoding: str, inputs: Account, spans: Spans) -> None:
+    """All inputs into ``-o``, or each into a file in the current directory; ``spans`` is the account of it. Of an input that ends badly what was read
+    before goes into the common output, but there is no file of its own."""
+    from ..exporters.file import replacing
+
+    with ExitStack() as stack:
+        stack.enter_context(inputs)
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="spanport-"))
+        job = FileJob(plan, choices, given.from_, encoding, folder if given.engine == "local" else None)
+        out: BinaryIO | None = sys.stdout.buffer if given.output == "-" else None
+        if given.output not in (None, "-"):
+            out = stack.enter_context(replacing(Path(given.output)))
+        named: dict[str, str] = {}
+        divide = partial(shares, given.from_) if not given.select and given.shift_time is None else None
+        for outcome in inputs.each(partial(write, job), Inputs(given.runs, given.from_), divide=divide):
+            known: set[str] = set()
+            for done in outcome.results:
+                done.spans.traces -= len(done.traces & known)  # the shares of one run have its header each
+                known |= done.traces
+                spans.merge(done.spans)
+            parts = (done.part for done in outcome.results)
+            if out is not None:
+                join(parts, out)
+            elif outcome.error is None:
+                name = outcome.input.output(".otlp.jsonl").name
+                if named.setdefault(name, str(outcome.input)) != str(outcome.input):
+                    hint = "spanport convert --to otlp-json -o FOLDER keeps them apart"
+                    inputs.spoilt(ReadError(f"would be written to {name}, as {named[name]} was", input=str(outcome.input), hint=hint))
+                    continue
+                with replacing(Path(name)) as file:
+                    join(parts, file)
+                say(f"no endpoint given: wrote {name}")
+    if given.output not in (None, "-"):
+        say(f"wrote {given.output}")
+
+
 class Passed(Stop):
     """The wish to end, passed on to the workers of this machine by way of a file."""
 
@@ -207,4 +305,4 @@ def job_for(given: Any, way: Route, plan: Plan, choices: Choices, books: bool, f
     )
 
 
-__all__ = ["Found", "Job", "Passed", "Sent", "job_for", "run", "work"]
+__all__ = ["FileJob", "Found", "Job", "Passed", "Sent", "Written", "job_for", "run", "to_files", "work", "write"]

@@ -195,18 +195,71 @@ def test_a_run_with_its_parent_in_another_session_keeps_the_database_whole(tmp_p
     assert divide(database(tmp_path / "agno.db", 20, parent="run-0")) == []
 
 
-@pytest.mark.parametrize("to", ["otlp-json", "otlp-proto"])
-def test_convert_in_shares(tmp_path, to, capfd):
-    def spans(name):
-        return read(name)[0]
+def large(folder: Path) -> list[Path]:
+    """One of each that can be divided: a run directory, a tree of them, a stream of one run and one of many, a database."""
+    for n, path in enumerate(RUNS[:5]):
+        shutil.copytree(path, folder / "tree" / f"model-{n % 2}" / path.name)
+    (events := folder / "events.jsonl").write_bytes(b"\n".join(renamed(b"\n".join(BROKEN), n) for n in range(6)))
+    shutil.copy(FIXTURES / "agentcompass" / "mini-swe-agent" / "progress.jsonl", folder / "progress.jsonl")
+    return [
+        FIXTURES / "agentcompass" / "mini-swe-agent",
+        folder / "tree",
+        folder / "progress.jsonl",
+        events,
+        database(folder / "agno.db", 20),
+    ]
 
-    for source in (FIXTURES / "agentcompass" / "mini-swe-agent", database(tmp_path / "agno.db", 20)):
+
+@pytest.mark.parametrize("to", ["otlp-json", "otlp-proto"])
+def test_convert_in_shares(tmp_path, small, to, capfd):
+    for source in large(tmp_path):
         one, two = tmp_path / f"one-{source.stem}", tmp_path / f"two-{source.stem}"
         assert run(["convert", str(source), "--to", to, "-o", str(one), "-j", "1"]) == 0
         assert run(["convert", str(source), "--to", to, "-o", str(two), "-j", "2"]) == 0
-        assert spans(one) == spans(two)
-        assert two.read_bytes() != one.read_bytes()  # by task (session), so that it was divided at all
+        assert read(one)[:2] == read(two)[:2]
+        assert len(divide(source, 2)) > 1
     capfd.readouterr()
+
+
+@pytest.mark.parametrize("encoding", ["json", "protobuf"])
+def test_export_to_a_file_in_shares(tmp_path, small, encoding, capfd):
+    for sources in ([one] for one in large(tmp_path)):
+        found = {}
+        for jobs in ("1", "2"):
+            out, told = tmp_path / f"out-{jobs}", tmp_path / "told.json"
+            assert run(["export", *map(str, sources), "-o", str(out), "--encoding", encoding, "-j", jobs, "--summary-json", str(told)]) == 0
+            account = json.loads(told.read_text())
+            found[jobs] = *read(out)[:2], *(account[n] for n in ("read", "accepted", "traces", "first_time_ns", "last_time_ns"))
+        assert found["1"] == found["2"]
+    capfd.readouterr()
+
+
+def test_export_to_files_by_several_processes(tmp_path, monkeypatch, capfd):
+    """A file each, or all in one in the order of the inputs; of one that can't be read no file."""
+    sources = [
+        FIXTURES / "agentcompass" / "mini-swe-agent",
+        tmp_path / "bad.jsonl",
+        FIXTURES / "cli" / "bench.spanport.jsonl",
+        FIXTURES / "agentcompass" / "killed",
+    ]
+    (tmp_path / "bad.jsonl").write_text("{}")
+    shutil.copy(sources[2], same := tmp_path / "bench.jsonl")
+    sources.append(same)
+    for jobs in ("1", "2"):
+        (tmp_path / jobs).mkdir()
+        monkeypatch.chdir(tmp_path / jobs)
+        assert run(["export", *map(str, sources), "-j", jobs]) == 3
+        assert run(["export", *map(str, sources), "-j", jobs, "-o", "all.jsonl"]) == 3
+        capfd.readouterr()
+        assert run(["export", *map(str, sources[:1]), "-j", jobs, "-o", "-"]) == 0
+        Path("out.jsonl").write_text(capfd.readouterr().out)
+    names = {p.name for p in (tmp_path / "1").iterdir()}
+    assert names == {"mini-swe-agent.otlp.jsonl", "bench.otlp.jsonl", "killed.otlp.jsonl", "all.jsonl", "out.jsonl"}
+    assert names == {p.name for p in (tmp_path / "2").iterdir()}
+    for name in names:
+        one, two = read(tmp_path / "1" / name), read(tmp_path / "2" / name)
+        assert one[0] == two[0]
+        assert one[1] == two[1] or name == "all.jsonl"  # no process knows that another has the same run
 
 
 def test_two_runs_of_it_write_the_same(tmp_path):
