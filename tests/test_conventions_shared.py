@@ -88,3 +88,13 @@ def test_what_says_more_gets_its_own() -> None:
     plain = Phase(**base)  # type: ignore[arg-type]
     assert not isinstance(flatten(plain, Profile(carry=True)).attributes, Shared)
     assert not isinstance(flatten(plain, Profile(name="langfuse")).attributes, Shared)
+
+
+def test_the_id_of_a_trace_is_none_of_a_span() -> None:
+    span = Phase(id="00000000000000a1", trace_id="b" * 32, name="n", key="k", start=1, end=2)
+    dress = shared(span)
+    assert dress is not None
+    for codec in (wire, jsontext):
+        assert codec.plain(span, dress) is not None
+        assert codec.plain(replace(span, parent_id=span.trace_id), dress) is None
+        assert codec.plain(replace(span, trace_id=span.id), dress) is None

@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Any, Final
 
 from ..conventions.flat import Attributes, FlatSpan, Shared
+from ..ids import is_id
 from ..model import AnySpan
 from ..text import safe_text
 
@@ -27,7 +28,7 @@ _DOUBLE: Final = Struct("<Bd").pack
 _INT64 = range(-(1 << 63), 1 << 63)
 _U64 = (1 << 64) - 1
 _MAX_TIME: Final = (1 << 63) - 1
-_ZERO: Final = bytes(16)
+_ZERO: Final = bytes(8)
 
 
 def _varint(n: int) -> bytes:
@@ -39,7 +40,7 @@ def _varint(n: int) -> bytes:
     return bytes(out)
 
 
-_SMALL: Final = tuple(_varint(n) for n in range(1 << 14))
+_SMALL: Final = (*(bytes((n,)) for n in range(128)), *(bytes((n & 0x7F | 0x80, n >> 7)) for n in range(128, 1 << 14)))
 
 
 def varint(n: int) -> bytes:
@@ -158,6 +159,16 @@ def _id(known: dict[str, bytes], tag: bytes, text: str) -> bytes:
     return found
 
 
+# The same, of those that are ids.
+_usual_traces: dict[str, bytes] = {}
+_usual_parents: dict[str, bytes] = {}
+
+
+def _usual_id(known: dict[str, bytes], tag: bytes, text: str) -> bytes | None:
+    """The field of an id that is one (``tag`` says how many bytes it has); None for anything else."""
+    return _id(known, tag, text) if is_id(text, 2 * tag[1]) else None
+
+
 def span(given: FlatSpan) -> bytes:
     """One Span message."""
     return b"".join(span_pieces(given))
@@ -203,17 +214,13 @@ def plain(given: AnySpan, dress: Shared) -> bytes | None:
     if start is None or end is None or not 0 < start <= end <= _MAX_TIME:
         return None
     parent = given.parent_id
-    if len(given.id) != 16 or len(given.trace_id) != 32 or (parent is not None and len(parent) != 16):
-        return None
+    trace = _usual_traces.get(given.trace_id) or _usual_id(_usual_traces, b"\x0a\x10", given.trace_id)
+    above = b"" if parent is None else _usual_parents.get(parent) or _usual_id(_usual_parents, b"\x22\x08", parent)
     try:
         own = bytes.fromhex(given.id)  # passes over blanks, so that the bytes are counted too
-        trace = _traces.get(given.trace_id) or _id(_traces, b"\x0a\x10", given.trace_id)
-        above = b"" if parent is None else _parents.get(parent) or _id(_parents, b"\x22\x08", parent)
     except ValueError:
         return None
-    if len(own) != 8 or len(trace) != 18 or own == _ZERO[:8] or trace.endswith(_ZERO):
-        return None
-    if parent is not None and (len(above) != 10 or above.endswith(_ZERO[:8])):
+    if trace is None or above is None or len(own) != 8 or len(given.id) != 16 or own == _ZERO:
         return None
     if (around := dress.proto) is None:
         pieces: list[bytes] = []
