@@ -600,7 +600,7 @@ class Account:
 
 def shares(from_: str | None, one: Input, most: int, least: int) -> list[registry.Share]:
     """The shares in which an input can be done (`Format.divide`); none where only runs of it were chosen, or it is not on disk."""
-    if one.choice or one.name == "-" or is_url(one.name):
+    if one.choice or is_url(one.name) or not (os.path.isfile(one.name) or os.path.isdir(one.name)):  # a pipe can be read once
         return []
     try:
         source = open_input(one)

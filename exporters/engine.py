@@ -7,6 +7,7 @@ Nothing is lost with a worker: what it had not finished is done again.
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
@@ -196,7 +197,7 @@ class Local:
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.jobs, mp_context=_context(), initializer=_worker)
+            self._pool = ProcessPoolExecutor(self.jobs, mp_context=_context(), initializer=_worker, initargs=(gc.get_threshold(),))
         return self._pool
 
     def _drop(self) -> None:
@@ -248,9 +249,10 @@ def _nothing(_: None) -> None:
     """An item that starts the processes."""
 
 
-def _worker() -> None:
-    """Ctrl-C goes to the whole group of processes: only the first one acts on it, and ends its workers so that temporary files go too. When that
+def _worker(threshold: tuple[int, int, int]) -> None:
+    """``threshold``: that of the garbage collector, which the command sets for itself. Ctrl-C goes to the whole group of processes: only the first one acts on it, and ends its workers so that temporary files go too. When that
     one is killed, no worker stays behind."""
+    gc.set_threshold(*threshold)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     if sys.platform != "win32":

@@ -1,5 +1,10 @@
 """The local engine: order, back-pressure, and workers that die. Work is given as expressions, since a worker can't import a test module."""
 
+import contextlib
+import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -106,7 +111,7 @@ def test_workers_end_with_a_process_that_is_killed(threads):
     script = (
         "import threading, time\nfrom spanport.exporters.engine import Local, in_order\nfrom builtins import eval as e\n"
         f"[threading.Thread(target=time.sleep, args=(60,), daemon=True).start() for _ in range({threads})]\n"
-        "item = '(os := __import__(\"os\"), os.write(1, b\"%d\\\\n\" % os.getpid()), __import__(\"time\").sleep(60))'\n"
+        'item = \'(os := __import__("os"), os.write(1, b"%d\\\\n" % os.getpid()), __import__("time").sleep(60))\'\n'
         "list(in_order(Local(2), e, [item] * 4))\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -118,3 +123,89 @@ def test_workers_end_with_a_process_that_is_killed(threads):
     while (left := [w for w in workers if Path(f"/proc/{w}").exists()]) and time.monotonic() < until:
         time.sleep(0.05)
     assert not left
+
+
+# A named pipe among the inputs holds the worker that reads it up for as long as the test likes.
+@pytest.fixture
+def held(tmp_path):
+    """`convert -j 2` of six files and a pipe: (the process, the pipe, the outputs)."""
+    (tmp_path / "in").mkdir()
+    for i in range(6):
+        shutil.copy(BENCH, tmp_path / "in" / f"r{i}.jsonl")
+    os.mkfifo(pipe := tmp_path / "in" / "pipe.jsonl")
+    names = [f"r{i}.jsonl" for i in range(3)] + ["pipe.jsonl"] + [f"r{i}.jsonl" for i in range(3, 6)]
+    command = [sys.executable, "-m", "spanport", "convert", *names, "--to", "otlp-json", "-o", tmp_path / "out", "-j", "2"]
+    process = subprocess.Popen(
+        [*command, "--errors", tmp_path / "errors.jsonl"], cwd=tmp_path / "in", stderr=subprocess.PIPE, start_new_session=True
+    )
+    yield process, pipe, tmp_path / "out"
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stderr.close()
+
+
+@contextlib.contextmanager
+def reader_of(pipe):
+    """The worker that reads the pipe, as soon as there is one. It has got a part of a run, and waits for more."""
+    with open(pipe, "wb", buffering=0) as file:
+        file.write(BENCH.read_bytes()[:700])
+        found = []
+        for link in Path("/proc").glob("[0-9]*/fd/*"):
+            with contextlib.suppress(OSError):
+                if os.readlink(link) == str(pipe) and (pid := int(link.parts[2])) != os.getpid():
+                    found.append(pid)
+        (pid,) = found
+        yield pid
+
+
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        while os.listdir(f"/proc/{pid}/fd"):
+            time.sleep(0.01)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_worker_of_a_command_is_killed(held):
+    process, pipe, out = held
+    with reader_of(pipe) as worker:
+        kill(worker)
+    pipe.write_bytes(BENCH.read_bytes())
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err.decode()
+    written = [p.read_bytes() for p in out.glob("[!.]*")]  # the dead one has left its temporary file
+    assert written == [(out / "r0.otlp.jsonl").read_bytes()] * 7
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_an_input_that_kills_two_workers_is_told_of(held):
+    process, pipe, out = held
+    for _ in range(2):
+        with reader_of(pipe) as worker:
+            kill(worker)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 3
+    assert b"pipe.jsonl: the process that worked on it died, twice" in err
+    assert sorted(p.name for p in out.iterdir() if not p.name.startswith(".")) == [f"r{i}.otlp.jsonl" for i in range(6)]
+    told = [json.loads(line) for line in (out.parent / "errors.jsonl").read_text().splitlines()]
+    assert [(t["input"], t["code"]) for t in told] == [("pipe.jsonl", "failed")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_what_was_finished_before_a_signal_is_kept(held, number, status):
+    process, pipe, out = held
+    with reader_of(pipe) as worker:
+        until = time.monotonic() + 20
+        while len(list(out.glob("[!.]*"))) < 6 and time.monotonic() < until:
+            time.sleep(0.02)
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does
+        else:
+            process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == status, err.decode()
+    assert b"Traceback" not in err
+    assert sorted(p.name for p in out.iterdir()) == [f"r{i}.otlp.jsonl" for i in range(6)]
+    assert not Path(f"/proc/{worker}").exists()
