@@ -115,6 +115,9 @@ def main() -> NoReturn:
 def run(args: list[str] | None = None) -> int:
     """Run the command line ``args``; the exit status."""
     output.level = 0
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure") and (stream.errors == "strict" or stream.encoding.lower() not in ("utf-8", "utf8")):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that can't show an arrow still shows the rest
     try:
         before = signal.signal(signal.SIGTERM, _terminate)
     except ValueError:  # not the main thread: whoever called us handles signals
@@ -144,6 +147,13 @@ def _run(args: list[str] | None) -> int:
     except (_Unread, BrokenPipeError):  # end as the signal would have ended us
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        if output.debug():
+            raise
+        click.echo(f"error: {error.filename or 'standard output'}: {error.strerror or error}", err=True)
+        if not error.filename:  # what is still held can't go there either, and is not to be tried again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except Exception as error:
         if output.debug():
             raise

@@ -12,8 +12,9 @@ import click
 from ..converters import registry
 from ..converters.errors import Report
 from ..converters.stages.choose import choose
+from ..converters.text import printable
 from ..exporters.check import CLOCKS, NOTES, ODD, Checked, conclude, watch
-from ..exporters.terminal import WORDS, printable
+from ..exporters.terminal import WORDS
 from . import output
 from .common import Account, Batch, Input, Inputs, NotARun, batch, from_format, items, open_source, runs, usage
 

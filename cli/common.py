@@ -31,6 +31,8 @@ from ..converters.errors import Notice, ReadError, Report, SpanportError, UsageE
 from ..converters.model import Item
 from ..converters.source import Source, is_url, until
 from ..converters.stages.choose import ALL, Choice, NothingFits, choose
+from ..converters.text import printable
+from ..exporters.file import FULL
 from . import output
 from .inputs import Arguments, Input, Inputs, NotARun, open_input
 
@@ -130,12 +132,12 @@ def absolute(name: str) -> str:
 def say(text: str, least: int = 0) -> None:
     """A line on standard error; none with --quiet. ``least``: 1 for what only --verbose tells."""
     if output.level >= least:
-        click.echo(text, err=True)
+        click.echo(printable(text), err=True)
 
 
 def complain(text: str) -> None:
     """An error on standard error, also with --quiet."""
-    click.echo(f"error: {text}", err=True)
+    click.echo(f"error: {printable(text)}", err=True)
 
 
 def open_source(run: str | Input | Source) -> Source:
@@ -312,7 +314,7 @@ def _perform(work: Callable[[Input, Report], Any], strict: bool, limit: int, tas
     except SpanportError as error:
         outcome.error = error
     except OSError as error:
-        outcome.error = ReadError(error.strerror or str(error), input=str(error.filename or task.input))
+        outcome.error = _failure(error, str(task.input))
     except MemoryError:
         outcome.error = ReadError("not enough memory for it", input=str(task.input))
     except Exception as error:
@@ -320,6 +322,12 @@ def _perform(work: Callable[[Input, Report], Any], strict: bool, limit: int, tas
             raise
         outcome.error = internal(error, str(task.input))
     return outcome
+
+
+def _failure(error: OSError, input: str | None) -> SpanportError:
+    if not error.filename and error.errno in FULL:
+        return SpanportError(f"standard output can't be written: {error.strerror}")
+    return ReadError(error.strerror or str(error), input=str(error.filename) if error.filename else input)
 
 
 def internal(error: Exception, input: str | None = None) -> ReadError:
@@ -370,7 +378,7 @@ class Account:
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
-            outcome.error = ReadError(error.strerror or str(error), input=str(error.filename) if error.filename else None)
+            outcome.error = _failure(error, report.input)
         except click.ClickException:
             raise
         except Exception as error:
@@ -515,12 +523,6 @@ class Account:
             tell(report, outcome.error)
         if self._errors is not None:
             self._keep(outcome)
-
-    def spoilt(self, error: SpanportError) -> None:
-        """An input that was done and whose output found no place: it has failed."""
-        self.done -= 1
-        self.failed += 1
-        self._fail(error)
 
     def spoilt(self, error: SpanportError) -> None:
         """An input that was done and whose output found no place: it has failed."""

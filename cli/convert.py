@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import sys
@@ -15,11 +16,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
-import msgspec
 
 from ..converters import registry
 from ..converters.convert import Stage, convert
-from ..converters.errors import Report, UsageError
+from ..converters.errors import Report, SpanportError, UsageError
 from ..converters.source import is_url, shown_url
 from ..converters.stages.choose import choose
 from ..exporters.file import replacing
@@ -205,6 +205,7 @@ def command(
         if resume and is_url(str(output)):
             raise UsageError("--resume needs a folder on disk, not a URL")
         if to_folder and not is_url(str(output)):
+            writable(str(output))
             inputs = inputs.into(str(output), target.suffix)
         if output is not None and remote and output != "-":
             output = absolute(output)
@@ -245,7 +246,7 @@ def command(
         if report_json is not None:
             with replacing(Path(report_json)) as file:
                 for name, one in done:
-                    file.write(msgspec.json.encode({"input": name, "to": to, **as_dict(one)}) + b"\n")
+                    file.write(json.dumps({"input": name, "to": to, **as_dict(one)}).encode() + b"\n")
         if to_folder and (summary := account.summary()) is not None:
             say(f"{output}: {summary}")
     sys.exit(account.status())
@@ -271,6 +272,16 @@ def _joined(plan: Plan, outcome: Outcome[tuple[str | None, bytes]]) -> str | Non
     with replacing(target) as file:
         copy(file)
     return target
+
+
+def writable(folder: str) -> None:
+    """Make the folder of outputs. SpanportError when nothing can be put there, said once and not for each input."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise SpanportError(f"{folder} can't be written: {error.strerror}") from error
 
 
 def _several(inputs: Inputs) -> bool:

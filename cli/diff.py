@@ -14,9 +14,10 @@ import click
 from ..converters.api import collect
 from ..converters.errors import Report, SpanportError
 from ..converters.source import is_url
+from ..converters.text import printable
 from ..exporters.diff import Pair, Side, compare, side
 from ..exporters.stats import Totals, count
-from ..exporters.terminal import duration, error_of, outcome_of, printable, time_of, tokens_of
+from ..exporters.terminal import duration, error_of, outcome_of, time_of, tokens_of
 from . import output
 from .common import complain, from_format, internal, items, strict, tell
 

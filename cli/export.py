@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -687,6 +688,7 @@ def to_files(given: Given) -> int:
                 say(f"wrote {given.output}")
         else:
             options = reading(given, stop)
+            taken: dict[str, str] = {}
             for one in inputs.over(Inputs(given.runs, given.from_)):
                 report = Report(input=str(one), strict=given.strict)
                 name = one.output(".otlp.jsonl").name
@@ -695,8 +697,14 @@ def to_files(given: Given) -> int:
                     if given.dry_run:
                         write(given, found, sys.stdout.buffer, codec_of("-", None), spans, stop, pipe)
                         continue
+                    first = next(found, None)  # a file that is no run has ended here
+                    if taken.setdefault(name, str(one)) != str(one):
+                        raise ReadError(
+                            f"would be written to {name}, as {taken[name]} was",
+                            hint="spanport convert --to otlp-json -o FOLDER keeps them apart",
+                        )
                     with replacing(Path(name)) as file:
-                        write(given, found, file, codec_of("-", None), spans, stop, pipe)
+                        write(given, chain([first] if first is not None else [], found), file, codec_of("-", None), spans, stop, pipe)
                     say(f"no endpoint given: wrote {name}")
     spans.redacted = pipe.redacted
     return close_files(given, inputs, spans, stop)

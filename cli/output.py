@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 level = 0
 """-1 only errors, 0 what matters, 1 everything."""
@@ -25,6 +28,17 @@ def options() -> list[click.Option]:
         ),
         click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set, help="Tell only errors."),
     ]
+
+
+def console(width: int | None = None) -> Console:
+    """Where tables and trees are drawn: standard output, with nothing read into the text."""
+    from rich.console import Console
+
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:  # rich would end with status 1
+            raise BrokenPipeError
+
+    return Plain(width=width, highlight=False, markup=False, emoji=False)
 
 
 def debug() -> bool:

@@ -12,6 +12,7 @@ from ..converters.errors import Report, UsageError
 from ..converters.model import Item
 from ..converters.registry import ReadOptions
 from ..exporters import terminal
+from . import output
 from .common import Account, Input, Inputs, from_format, items, runs, strict, usage
 
 KINDS = {**{word: kind for kind, word in terminal.WORDS.items()}, **{kind: kind for kind in terminal.WORDS}}
@@ -90,10 +91,7 @@ def command(
                         for line in terminal.lines(trace, choice, most=most):
                             click.echo(line)
                         continue
-                    from rich.console import Console
-
-                    console = Console(width=width, highlight=False, markup=False, emoji=False)
-                    terminal.draw(trace, console, choice, most=most)
+                    terminal.draw(trace, output.console(width), choice, most=most)
     sys.exit(account.status())
 
 
@@ -120,7 +118,5 @@ def live(
             for line in lines(found, choice, most):
                 click.echo(line)
         else:
-            from rich.console import Console
-
-            watch(found, Console(width=width, highlight=False, markup=False, emoji=False), choice)
+            watch(found, output.console(width), choice)
     return 128 + stop.enough if stop.enough else account.status()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import click
-import msgspec
 
 from ..converters.errors import Report
+from ..converters.text import printable
 from ..exporters.stats import TABLES, Totals, count
-from ..exporters.terminal import duration, printable
+from ..exporters.terminal import duration
+from . import output
 from .common import Account, Batch, Input, Inputs, batch, from_format, items, runs, usage
 
 
@@ -56,7 +58,7 @@ def command(runs: tuple[str, ...], from_: str | None, batch: Batch, by: tuple[st
             totals.warnings += outcome.report.warnings
     if as_json:
         found: Any = {table: list(totals.rows(table)) for table in by} if by else totals.as_dict()
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
     elif as_csv:
         _csv(list(totals.rows(by[0] if by else "run")))
     else:
@@ -74,11 +76,10 @@ def _csv(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _print(totals: Totals, by: tuple[str, ...], top: int) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     terminal = sys.stdout.isatty()
-    console = Console(highlight=False, markup=False, emoji=False, width=None if terminal else 10_000)
+    console = output.console(None if terminal else 10_000)
     if not by:
         for key, value in totals.as_dict().items():
             text = ", ".join(f"{k} {v:,}" for k, v in value.items()) if isinstance(value, dict) else "" if value is None else f"{value:,}"

@@ -17,7 +17,7 @@ from ..converters.model import Trace
 from ..converters.stages.redact import Redactor
 from ..exporters.file import replacing
 from ..exporters.page import write
-from .common import NOTHING_DONE, Account, Input, Inputs, complain, from_format, items, runs, say, strict, usage
+from .common import NOTHING_DONE, Account, Input, Inputs, from_format, items, runs, say, strict, usage
 
 
 class _NothingToShow(Exception):
@@ -71,11 +71,6 @@ def command(
                     say(f"no browser found; the page is {path}")
             if redactor is not None and redactor.count:
                 say(f"{redactor.count:,} secrets redacted")
-        except OSError as error:
-            if isinstance(error, BrokenPipeError):
-                raise
-            complain(f"{error.filename or output}: {error.strerror or error}")
-            sys.exit(NOTHING_DONE)
         except _NothingToShow:
             if not output:
                 path.parent.rmdir()

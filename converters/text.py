@@ -1,4 +1,4 @@
-"""Strings that UTF-8 can hold."""
+"""Strings that UTF-8 can hold, and that a terminal can show."""
 
 from __future__ import annotations
 
@@ -6,3 +6,8 @@ from __future__ import annotations
 def safe_text(value: str) -> str:
     """``value`` with lone surrogates as U+FFFD; pairs of surrogates become the character they stand for."""
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def printable(value: str) -> str:
+    """One line without control characters: these are shown escaped."""
+    return value if value.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +16,8 @@ from ..converters.source import file_system, is_url, shown_url
 
 @contextmanager
 def replacing(target: Path | str) -> Iterator[BinaryIO]:
-    """A binary file that becomes ``target`` (a path, or a URL for fsspec) when the block ends well, and is removed when it raises."""
+    """A binary file that becomes ``target`` (a path, or a URL for fsspec) when the block ends well, and is removed when it raises. SpanportError when it
+    can't be written."""
     if isinstance(target, str):
         if is_url(target):
             with _put(target) as remote:
@@ -23,22 +25,41 @@ def replacing(target: Path | str) -> Iterator[BinaryIO]:
             return
         target = Path(target)
     if target.exists() and not target.is_file() and not target.is_dir():  # a device or a named pipe is written to, not replaced
-        with target.open("wb") as file:
+        with _writing(target), target.open("wb") as file:
             yield file
         return
-    target = Path(os.path.realpath(target))  # what a link points to, not the link
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", suffix=".tmp", dir=target.parent)
+    final = Path(os.path.realpath(target))  # what a link points to, not the link
+    name = None
     try:
-        with os.fdopen(handle, "wb") as file:
+        with _writing(target, all=True):
+            final.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=f".{final.name[:40]}.", suffix=".tmp", dir=final.parent)
+        with _writing(target), os.fdopen(handle, "wb") as file:
             yield file
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, target)
+        with _writing(target, all=True):
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(name, 0o666 & ~umask)
+            os.replace(name, final)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        if name is not None:
+            Path(name).unlink(missing_ok=True)
         raise
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What only writing can fail with."""
+
+
+@contextmanager
+def _writing(target: Path, all: bool = False) -> Iterator[None]:
+    """An error that is about the target says so; within ``all``, any is. Others, such as those of reading meanwhile, pass."""
+    try:
+        yield
+    except OSError as error:
+        if not all and error.errno not in FULL:
+            raise
+        raise SpanportError(f"{target} can't be written: {error.strerror}") from error
 
 
 @contextmanager

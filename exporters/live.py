@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..converters import clock
 from ..converters.model import AnySpan, Attempt, Item, ModelRequest, Run, TraceHeader, kind_of
+from ..converters.text import printable
 from . import terminal
 from .terminal import COLOURS, WORDS, Choice
 
@@ -36,7 +37,7 @@ def shown(span: AnySpan, choice: Choice) -> bool:
 
 def name_of(span: AnySpan) -> str:
     """The name of a span that stands without those above it: an attempt says of what."""
-    return terminal.printable(span.name) if isinstance(span, Attempt) and span.name else terminal.label(span)
+    return printable(span.name) if isinstance(span, Attempt) and span.name else terminal.label(span)
 
 
 def lines(items: Iterable[Item | None], choice: Choice, most: int | None = None) -> Iterator[str]:
@@ -45,7 +46,7 @@ def lines(items: Iterable[Item | None], choice: Choice, most: int | None = None)
         if item is None:
             continue
         if isinstance(item, TraceHeader):
-            yield terminal.printable(" · ".join(["trace " + item.id, item.family, *([item.name] if item.name else [])]))
+            yield printable(" · ".join(["trace " + item.id, item.family, *([item.name] if item.name else [])]))
         elif shown(item, choice):
             when = item.end if item.end is not None else item.start
             first, *rest = terminal.row_lines(terminal.Row(item, 0, (), name=name_of(item)), most)
@@ -90,7 +91,7 @@ class _Summary:
     def text(self) -> Text:
         from rich.text import Text
 
-        found = Text(terminal.printable(self.header.name or f"trace {self.header.id}"), style="bold")
+        found = Text(printable(self.header.name or f"trace {self.header.id}"), style="bold")
         found.append(f"  {self.ending or 'going on'}", "bold yellow" if self.ending is None else "bold")
         if self.first is not None and self.last is not None:
             found.append(f"  {terminal.duration(self.last - self.first)}")

@@ -38,6 +38,7 @@ from ..converters.model import (
     Usage,
     kind_of,
 )
+from ..converters.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,11 +69,6 @@ def duration(ns: int) -> str:
         return f"{ns / 1e9:.2f} s"
     minutes, seconds = divmod(ns // 1_000_000_000, 60)
     return f"{minutes} m {seconds:02} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02} m"
-
-
-def printable(value: str) -> str:
-    """One line without control characters: these are shown escaped."""
-    return value if value.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
 
 
 # ------------------------------------------------------------------------------------------------ which spans
