@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -10,16 +11,17 @@ from typing import Any
 import msgspec
 import pytest
 import spanport
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
+from spanport.converters import model
 from spanport.converters.model import Event, Phase, Task, ToolCall, raw
-from spanport.converters.stages import redact
+from spanport.converters.stages import secret
 from spanport.converters.stages.redact import MARK, Redactor
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-PATTERNS = [re.compile(p, re.DOTALL) for p in redact._PATTERNS]
+PATTERNS = [re.compile(p, re.DOTALL) for p in secret.PATTERNS]
 
 
 def plain_text(text: str) -> str:
@@ -51,8 +53,8 @@ def plain(value: Any) -> Any:
 def member(name: str, value: Any) -> Any:
     low = "".join(c.lower() if c.isascii() else c for c in name)
     short = re.sub("[-_ ]", "", low)
-    if redact._NAMES.fullmatch(short) or redact._NAMES.fullmatch(low.replace("_", "")):
-        if isinstance(value, list) or (isinstance(value, dict) and short.rpartition(".")[2] in redact._WHOLE):
+    if secret.NAMES.fullmatch(short) or secret.NAMES.fullmatch(low.replace("_", "")):
+        if isinstance(value, list) or (isinstance(value, dict) and short.rpartition(".")[2] in secret.WHOLE):
             return MARK
         if isinstance(value, str):
             return MARK if value else ""
@@ -233,6 +235,147 @@ def test_spans_by_the_shortcut_as_by_the_rules(name: str, category: str, key: st
         if escaped_name(before):
             continue
         assert msgspec.json.decode(msgspec.json.encode(redactor.item(span))) == plain(before)
+
+
+def nothing(written: bytes) -> bool:
+    """Whether the rules, written down plainly, find nothing: what `json` finds hangs on the quick look."""
+    value = msgspec.json.decode(written)
+    return bool(plain(value) == value)
+
+
+def around(found: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Texts with ``found`` in them."""
+    beside = st.sampled_from(["", " ", "\n", "a", '"', "\\", "é", "x: ", "\u2003"])
+    return st.tuples(beside, found, beside).map("".join)
+
+
+@pytest.mark.parametrize("number", range(len(secret.PATTERNS)))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(st.data())
+def test_the_quick_look_passes_over_nothing_that_a_pattern_finds(number: int, data: st.DataObject) -> None:
+    """Texts made from the pattern itself: every way to write what it finds."""
+    text = data.draw(around(st.from_regex(PATTERNS[number])))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return
+    if not PATTERNS[number].search(text):
+        return
+    for written in [*forms(text), *forms([1, {"a": text}])]:
+        assert Redactor().suspect(written) or nothing(written), written
+
+
+GAPS = [
+    "",
+    " ",
+    "  ",
+    "\t",
+    "\n",
+    "\u2003",
+    "\u3000",
+    "\u00a0",
+    "\x1f",
+    "\x0b",
+    '"',
+    "'",
+    "\\",
+    '\\"',
+    "\\'",
+    "' ",
+    '" ',
+    '"\n\u2003',
+    "\u2003 ",
+    "\u1680\n ",
+]
+
+
+@settings(max_examples=600)
+@given(
+    st.sampled_from(
+        [
+            "api_key",
+            "apikey",
+            "ACCESS-KEY",
+            "secretKey",
+            "client_secret",
+            "authToken",
+            "refresh-token",
+            "Access_Token",
+            "passwd",
+            "PassWord",
+        ]
+    ),
+    st.sampled_from(GAPS),
+    st.sampled_from(":="),
+    st.sampled_from(GAPS),
+    st.sampled_from(["hunter2222", "é" * 80 + "1", "abc/def/1", "\U0001f600" * 70 + "2", "abcdefgh", "x1"]),
+    st.sampled_from(["", "my ", "my", "é"]),
+)
+def test_a_word_and_its_value_are_seen_whatever_stands_between(word: str, one: str, sign: str, two: str, value: str, before: str) -> None:
+    text = f"{before}{word}{one}{sign}{two}{value}"
+    for written in [*forms(text), *forms({"text": text}), *forms([{"text": json.dumps(text)}])]:
+        assert Redactor().suspect(written) or nothing(written), written
+
+
+@settings(max_examples=500)
+@given(st.from_regex(secret.NAMES, fullmatch=True), st.lists(st.tuples(st.integers(0, 40), st.sampled_from("-_ ")), max_size=4), st.data())
+def test_the_quick_look_passes_over_no_name(name: str, signs: list[tuple[int, str]], data: st.DataObject) -> None:
+    """Names made from the rule, with signs anywhere in them, in capitals or not, with white space before the colon."""
+    for at, sign in signs:
+        name = name[:at] + sign + name[at:]
+    name = data.draw(st.sampled_from([name, name.upper(), name.title()]))
+    blank = data.draw(st.sampled_from(["", " ", "\n", "\t\r\n  "]))
+    try:
+        quoted = msgspec.json.encode(name)
+    except UnicodeEncodeError:
+        return
+    for held in (b'"value"', b'["value"]'):
+        written = b'{"a": "b", %b%b: %b}' % (quoted, blank.encode(), held)
+        assert Redactor().suspect(written) or nothing(written), written
+
+
+def test_every_place_of_a_sign_in_a_name_is_seen() -> None:
+    for word in (
+        "apikey",
+        "openaikey",
+        "token",
+        "password",
+        "passwd",
+        "passphrase",
+        "authorization",
+        "cookie",
+        "secret",
+        "credentials",
+        "startupdiagnostic",
+    ):
+        for name in (f"auth{word}" if word == "token" else word, f"x.{'auth' if word == 'token' else ''}{word}"):
+            for signs in itertools.product(range(len(name) + 1), repeat=2):
+                spelled = name
+                for at in signs:
+                    spelled = f"{spelled[:at]}_{spelled[at:]}"
+                written = b'{"%b":"v"}' % spelled.encode()
+                assert Redactor().suspect(written) or nothing(written), written
+
+
+def test_no_field_of_the_model_is_called_like_a_secret() -> None:
+    """Their names are not looked at."""
+    names = {
+        name
+        for kind in model.__dict__.values()
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+        for name in kind.__struct_fields__
+    }
+    assert len(names) > 60
+    assert not [name for name in names if secret.secret_name(name.encode())[0]]
+
+
+def test_an_id_that_is_none_is_looked_at() -> None:
+    for ids in ({"id": "password=hunter22"}, {"parent_id": "password=hunter22"}, {"trace_id": "password=hunter22"}):
+        base = {"id": "0123456789abcdef", "trace_id": "0123456789abcdef" * 2, "key": "k", "name": "n"}
+        redactor = Redactor()
+        redactor.item(Phase(**base))
+        for more in ({}, {"attributes": {"a": "b"}}):
+            assert b"hunter22" not in msgspec.json.encode(redactor.item(Phase(**{**base, **ids}, **more)))
 
 
 def test_what_does_not_leave_is_not_looked_at() -> None:
