@@ -23,6 +23,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def change(value: Any, chance: random.Random) -> None:
         case 0:
             del box[key]
         case 1 | 2:
-            box[key] = chance.choice(ODD_VALUES)
+            box[key] = deepcopy(chance.choice(ODD_VALUES))
         case 3:  # something from elsewhere in the document
             other, name = chance.choice(spots)
             if (isinstance(other, dict) and name in other) or (isinstance(other, list) and name < len(other)):
@@ -105,7 +106,7 @@ def change(value: Any, chance: random.Random) -> None:
         case 5 if isinstance(box, list):
             chance.shuffle(box)
         case 6 if isinstance(box[key], int | float) and not isinstance(box[key], bool):
-            box[key] = box[key] * chance.choice([-1, 0, 1000, 10**9, 1e-9])
+            box[key] = box[key] * chance.choice([-1, 0, 1000, 10**9, *([1e-9] if abs(box[key]) < 1e300 else [])])
         case 6 if isinstance(box[key], str):
             box[key] = chance.choice([box[key] * 50, box[key][: len(box[key]) // 2], box[key] + "\0", box[key].upper()])
         case 7:

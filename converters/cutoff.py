@@ -58,6 +58,7 @@ def whole_part(data: bytes | memoryview, may: re.Pattern[str], end: int | None =
         step = _STEP.match(data, at, end)
         mark = step[1] if step is not None else None
         if step is None or mark is None:
+            end = step.end() if step is not None else at  # behind it is at most a string that is cut, which need not be looked at again
             break
         at = step.end()
         if mark in b"[{":
@@ -127,7 +128,7 @@ def decode(
     try:
         return jsonio.decode(data, decoder, report, line=line, offset=offset, repairs=repairs), None
     except ReadError as error:
-        if error.byte is None or error.path is not None or error.message == jsonio.TOO_DEEP:
+        if error.byte is None or error.byte < offset + 8 or error.path is not None or error.message == jsonio.TOO_DEEP:
             raise
         first = error
     assert first.byte is not None

@@ -41,7 +41,7 @@ class ReadError(SpanportError):
         hint: str | None = None,
     ) -> None:
         self.message, self.input, self.line, self.byte, self.path, self.hint = message, input, line, byte, path, hint
-        super().__init__(str(self))
+        super().__init__(message)
 
     def __str__(self) -> str:
         return place(self.message, self.input, self.line, self.byte, self.path, self.hint)
@@ -59,7 +59,7 @@ def place(message: str, input: str | None, line: int | None, byte: int | None, p
     spots = [f"line {line}" if line is not None else "", f"byte {byte}" if byte is not None else "", path or ""]
     where = ", ".join(s for s in spots if s)
     text = ": ".join(s for s in (input or "", where, message) if s) + (f"; {hint}" if hint else "")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class Notice(Struct, kw_only=True, omit_defaults=True):

@@ -440,6 +440,17 @@ def _first_line(error: Exception) -> str:
     return text.split("\n", 1)[0][:200]
 
 
+def start_of(path: Path, size: int = HEAD) -> bytes:
+    """The first bytes of a file, for recognition; nothing for what is no file (a pipe would be waited for) or can't be read."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(size)
+    except (OSError, ValueError):
+        return b""
+
+
 def source_of(given: Any, name: str | None = None) -> Source:
     """A Source for a path, a URL, a ``Source``, bytes, a binary file object, a dict or list, or anything with ``to_dict()``."""
     if isinstance(given, Source):

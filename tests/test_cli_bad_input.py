@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from spanport.cli import run
 from spanport.converters import registry
-from spanport.converters.errors import ReadError
+from spanport.converters.errors import ReadError, Report
 from spanport.converters.source import source_of
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -205,3 +205,32 @@ def test_a_pipe_in_a_run_directory_is_not_waited_for(tmp_path, capfd, name):
     os.mkfifo(run / name)
     tried(capfd, run)
     tried(capfd, run, "-j2")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name here")
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("nowhere", path)], ids=["pipe", "folder", "dead-link"])
+def test_what_only_has_the_name_of_a_file_is_not_opened(tmp_path, capfd, make):
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    make(folder / "a.json")
+    (folder / "b.json").write_text("{}")
+    status, _, _ = tried(capfd, folder)
+    assert status == 1
+    for format in ("agno", "agentcompass", "runartifacts"):
+        tried(capfd, folder, "--from", format)
+
+
+def test_bad_lines_cost_no_more_than_good_ones(tmp_path):
+    """A few times as much at most, whatever is wrong with them."""
+    good = [x for x in samples()["agentcompass-progress"].read_bytes().split(b"\n") if x]
+    path = tmp_path / "progress.jsonl"
+
+    def took(line: bytes) -> float:
+        path.write_bytes(b"\n".join([good[0], *[line] * 20_000, good[-1]]) + b"\n")
+        start = time.process_time()
+        list(registry.get("agentcompass-progress").read(source_of(path), Report(input="x")))
+        return time.process_time() - start
+
+    usual = took(good[1])
+    for bad in (b"x", b"[1]", b"{}", b"\xff" * 300, good[1][:-20], b"[" * 300, good[1].replace(b"{", b"{,", 1)):
+        assert took(bad) < 8 * usual + 0.5, bad

@@ -1,7 +1,7 @@
 """Agno ``RunOutput`` and its team and workflow kin in every container, and run events as JSON Lines or server-sent events."""
 
 from ..registry import Format, Match, Probe, top_keys
-from ..source import HEAD
+from ..source import start_of
 
 _RUN = frozenset(
     {"run_id", "agent_id", "team_id", "workflow_id", "session_id", "messages", "tools", "content", "content_type", "created_at"}
@@ -20,8 +20,7 @@ def _sessions(look: Probe) -> bool:
     names = sorted(n for n in look.entries if not n.startswith("."))
     if look.path is None or not names or not all(n.endswith(".json") for n in names):
         return False
-    with (look.path / names[0]).open("rb") as file:
-        keys = top_keys(file.read(HEAD))
+    keys = top_keys(start_of(look.path / names[0]))
     return "session_id" in keys and bool({"memory", "session_data", "runs"} & keys)
 
 

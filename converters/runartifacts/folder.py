@@ -23,7 +23,7 @@ from ..simlab.facts import FAMILY, Facts, facts, run_key
 from ..simlab.reward import Judgement, judgement, number
 from ..simlab.spans import Place, rollout
 from ..simlab.trace import single
-from ..source import Source
+from ..source import Source, start_of
 from .layout import Group, groups, stamp_of
 from .read import load
 
@@ -55,11 +55,8 @@ def first_of(folder: Path, names: tuple[str, ...], report: Report) -> Raw:
 
 def _text(folder: Path, names: tuple[str, ...]) -> str | None:
     for name in names:
-        try:
-            if (folder / name).is_file():
-                return (folder / name).read_bytes()[:64].decode("utf-8", "replace")
-        except OSError:
-            continue
+        if found := start_of(folder / name, 64):
+            return found.decode("utf-8", "replace")
     return None
 
 
