@@ -222,6 +222,10 @@ class Progress:
         cuts = [0]
         while (at := data.find(_GLUE, cuts[-1] + 1)) > 0:
             cuts.append(at)
+        if len(cuts) == 1:
+            what, code = (first.message, "bad-line") if line.ended else ("cut off", "truncated")
+            self.of_lines.note(code, f"{what}: {len(data):,} bytes passed over", "lost", line=line.number, byte=line.offset)
+            return
         for start, end in zip(cuts, [*cuts[1:], len(data)], strict=True):
             piece = data[start:end]
             try:
@@ -229,9 +233,7 @@ class Progress:
                 members = decode_object(piece)
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                 offset = line.offset + start
-                what = "torn event" if len(cuts) > 1 else "cut off" if not line.ended else first.message
-                code = "torn-line" if len(cuts) > 1 else "truncated" if not line.ended else "bad-line"
-                self.of_lines.note(code, f"{what}: {len(piece):,} bytes passed over", "lost", line=line.number, byte=offset)
+                self.of_lines.note("torn-line", f"torn event: {len(piece):,} bytes passed over", "lost", line=line.number, byte=offset)
             else:
                 if start:
                     self.of_lines.note("glued-line", "an event glued to a torn one is read", line=line.number, byte=line.offset + start)
