@@ -145,33 +145,24 @@ def held(tmp_path):
     process.stderr.close()
 
 
-@contextlib.contextmanager
-def reader_of(pipe):
-    """The worker that reads the pipe, as soon as there is one. It has got a part of a run, and waits for more."""
-    with open(pipe, "wb", buffering=0) as file:
-        file.write(BENCH.read_bytes()[:700])
-        found = []
+def reader_of(pipe, but=0):
+    """The worker that has the pipe open, and waits for what comes; another one than ``but``."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
         for link in Path("/proc").glob("[0-9]*/fd/*"):
             with contextlib.suppress(OSError):
-                if os.readlink(link) == str(pipe) and (pid := int(link.parts[2])) != os.getpid():
-                    found.append(pid)
-        (pid,) = found
-        yield pid
-
-
-def kill(pid):
-    os.kill(pid, signal.SIGKILL)
-    with contextlib.suppress(OSError):
-        while os.listdir(f"/proc/{pid}/fd"):
-            time.sleep(0.01)
+                if os.readlink(link) == str(pipe) and (pid := int(link.parts[2])) not in (os.getpid(), but):
+                    return pid
+    raise AssertionError("nobody reads it")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_a_worker_of_a_command_is_killed(held):
     process, pipe, out = held
-    with reader_of(pipe) as worker:
-        kill(worker)
-    pipe.write_bytes(BENCH.read_bytes())
+    with open(pipe, "wb") as file:
+        os.kill(first := reader_of(pipe), signal.SIGKILL)
+        reader_of(pipe, but=first)
+        file.write(BENCH.read_bytes())
     _, err = process.communicate(timeout=30)
     assert process.returncode == 0, err.decode()
     written = [p.read_bytes() for p in out.glob("[!.]*")]  # the dead one has left its temporary file
@@ -181,13 +172,13 @@ def test_a_worker_of_a_command_is_killed(held):
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_an_input_that_kills_two_workers_is_told_of(held):
     process, pipe, out = held
-    for _ in range(2):
-        with reader_of(pipe) as worker:
-            kill(worker)
-    _, err = process.communicate(timeout=30)
+    with open(pipe, "wb"):
+        os.kill(first := reader_of(pipe), signal.SIGKILL)
+        os.kill(reader_of(pipe, but=first), signal.SIGKILL)
+        _, err = process.communicate(timeout=30)
     assert process.returncode == 3
     assert b"pipe.jsonl: the process that worked on it died, twice" in err
-    assert sorted(p.name for p in out.iterdir() if not p.name.startswith(".")) == [f"r{i}.otlp.jsonl" for i in range(6)]
+    assert sorted(p.name for p in out.glob("[!.]*")) == [f"r{i}.otlp.jsonl" for i in range(6)]
     told = [json.loads(line) for line in (out.parent / "errors.jsonl").read_text().splitlines()]
     assert [(t["input"], t["code"]) for t in told] == [("pipe.jsonl", "failed")]
 
@@ -196,7 +187,8 @@ def test_an_input_that_kills_two_workers_is_told_of(held):
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_what_was_finished_before_a_signal_is_kept(held, number, status):
     process, pipe, out = held
-    with reader_of(pipe) as worker:
+    with open(pipe, "wb"):
+        worker = reader_of(pipe)
         until = time.monotonic() + 20
         while len(list(out.glob("[!.]*"))) < 6 and time.monotonic() < until:
             time.sleep(0.02)
