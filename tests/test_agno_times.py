@@ -63,7 +63,7 @@ def tool(name: str, start: float | None = None, end: float | None = None, durati
 
 
 def test_stamps() -> None:
-    assert times.window(1_800_000_000) == (1_800_000_000 * S, 1_800_000_001 * S - 1)
+    assert times.window(1_800_000_000) == times.Window(1_800_000_000 * S, 1_800_000_001 * S - 1)
     assert times.window(1_800_000_000.25) == times.point(1_800_000_000_250_000_000)
     assert times.window("2026-11-30T20:00:00.5Z") == times.window("2026-11-30T20:00:00.500000+00:00")
     assert times.window("1800000000") == times.window(1_800_000_000)

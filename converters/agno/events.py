@@ -117,8 +117,9 @@ class Engine:
                     source=self.sources.get(trace.root, {}),
                 )
             )
-        self.out.extend(trace.held)
-        trace.held = []
+        if trace.held:
+            self.out.extend(trace.held)
+            trace.held = []
         self.out.append(span)
 
     def _choose(self, trace: Trace, span: AnySpan) -> None:

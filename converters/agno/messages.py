@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import sha256
 from operator import attrgetter
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from .. import jsonio, model
 from ..model import ABSENT, Part, Usage
@@ -67,13 +67,17 @@ def usage(metrics: Raw) -> Usage | None:
         return None
 
 
+_whole = msgspec.json.Decoder(Annotated[int, Meta(ge=0, le=(1 << 63) - 1)])
+
+
 def count(raw: Raw) -> int | None:
     """A whole number that is not negative; a list (1.x) is summed."""
     if not raw:
         return None
-    value = jsonio.value(raw)
-    if value.__class__ is int:
-        return value if 0 <= value < 1 << 63 else None
+    try:
+        return _whole.decode(raw)
+    except msgspec.DecodeError:
+        value = jsonio.value(raw)
     if isinstance(value, list):
         numbers = [n for n in value if isinstance(n, int) and not isinstance(n, bool)]
         value = sum(numbers) if numbers and len(numbers) == len(value) else None

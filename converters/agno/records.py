@@ -272,27 +272,24 @@ def attach(run: OpenRun, n: Node, media: bool = False) -> None:
 
 def facts(run: OpenRun, fields: dict[str, Raw], media: bool) -> None:
     """What of a run's untyped fields is worth an attribute: where it was forked from, and its media as described (never their bytes)."""
-    for name in (
-        "forked_from_run_id",
-        "forked_from_message_index",
-        "forked_from_session_id",
-        "regenerated_from",
-        "cancellation_stage",
-        "content_type",
-    ):
+    for name in _FACTS if not _FACTS.keys().isdisjoint(fields) else ():
         value = jsonio.value(fields.get(name, ABSENT))
         if isinstance(value, str | int) and (name, value) != ("content_type", "str"):
             run.attributes[f"agno.{name}"] = value
-    given = jsonio.fields(fields.get("input", ABSENT))
-    places = [("input.", given), ("", fields)]
-    for prefix, where in places:
-        for name, modality in (*messages.MEDIA.items(), ("audios", "audio"), ("response_audio", "audio")):
+    for prefix, where in (("input.", jsonio.fields(fields.get("input", ABSENT))), ("", fields)):
+        for name, modality in _MEDIA.items() if not _MEDIA.keys().isdisjoint(where) else ():
             held = where.get(name, ABSENT)
             if jsonio.is_null(held):
                 continue
             parts = [messages.describe(item, modality, media) for item in array(held) or ([held] if jsonio.fields(held) else [])]
             if parts:
                 run.attributes[f"agno.{prefix}{name}"] = [jsonio.value(model.raw(p)) for p in parts]
+
+
+_FACTS: Final = dict.fromkeys(
+    ("forked_from_run_id", "forked_from_message_index", "forked_from_session_id", "regenerated_from", "cancellation_stage", "content_type")
+)
+_MEDIA: Final = {**messages.MEDIA, "audios": "audio", "response_audio": "audio"}
 
 
 def terminal(run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:

@@ -311,7 +311,9 @@ class OpenRun:
 
     def _place(self, r: Request, last: bool) -> None:
         """The request's span: now, when an exact instant stands before it (or nobody can wait); else when the run's own start is known."""
-        first, off = min((begin for c in r.calls if (begin := self.begins.get(c.id)) is not None), default=(None, 0))
+        first, off = None, 0
+        if self.begins and r.calls:
+            first, off = min((begin for c in r.calls if (begin := self.begins.get(c.id)) is not None), default=(None, 0))
         turn = r.turn
         r.input = list(turn.before) if turn is not None else self.answers
         r.output = [said] if (said := turn.message if turn is not None else spans.said(r)).parts else []
@@ -330,13 +332,24 @@ class OpenRun:
 
     def put(self, span: AnySpan) -> None:
         """Emit a span, and let its attempt know how far it reaches."""
-        t = next((t for t in self.tries if t.id == span.parent_id), self.tries[-1])
-        self.reach(t, span.start, span.end)
+        self.reach(self.attempt_of(span.parent_id) or self.tries[-1], span.start, span.end)
         self.trace.put(self.trace, span)
 
+    def attempt_of(self, parent: str | None) -> Try | None:
+        """The attempt with this id: mostly the last."""
+        for t in reversed(self.tries):
+            if t.id == parent:
+                return t
+        return None
+
     def reach(self, t: Try, start: int | None, end: int | None) -> None:
-        t.earliest = min((x for x in (t.earliest, start) if x is not None), default=None)
-        t.latest = max((x for x in (t.latest, end, start) if x is not None), default=None)
+        if start is not None:
+            if t.earliest is None or start < t.earliest:
+                t.earliest = start
+            if t.latest is None or start > t.latest:
+                t.latest = start
+        if end is not None and (t.latest is None or end > t.latest):
+            t.latest = end
 
     def later(self, make: Callable[[tuple[int | None, int]], AnySpan], now: bool) -> None:
         """Emit what ``make`` gives: now, or when the run's start is known. ``make`` gets the end of what came before, and by how much that may be off."""
@@ -349,29 +362,27 @@ class OpenRun:
 
     def _calls_of(self, r: Request, turn: Turn, last: bool) -> None:
         """Calls that this turn asked for and that no event started."""
-        seen = Counter(c.call_id for c in r.calls)
+        seen = Counter([c.call_id for c in r.calls])
         unanswered: list[Asked] = []
+        plan = self.plan
         for position, a in enumerate(turn.asked):
-            if seen[a.id] > 0:
+            if seen.get(a.id, 0) > 0:
                 seen[a.id] -= 1
                 call = next(c for c in r.calls if c.call_id == a.id and c.answer is None)
                 call.answer = turn.answer(a.id, position)
                 continue
-            if self.plan is not None and self.plan.by_events[a.id or ""] > 0:
+            if plan is not None and (plan.by_events.get(a.id or "", 0) > 0 or (a.id is not None and a.id in plan.waits)):
                 self.pending.append((a, turn, self._new_call(a, r)))
                 continue
-            if a.id is not None and self.plan is not None and a.id in self.plan.waits:
-                self.pending.append((a, turn, self._new_call(a, r)))
-                continue
-            if self.begun_ids[a.id or ""] > 0:
+            if self.begun_ids.get(a.id or "", 0) > 0:
                 self.begun_ids[a.id or ""] -= 1
                 continue
-            found = self.plan.tool(a.id) if self.plan is not None else None
+            found = plan.tool(a.id) if plan is not None else None
             answer = turn.answer(a.id, position)
             if answer is None and (found is None or not executed(found[0])):
                 unanswered.append(a)
-                if found is not None and self.plan is not None:
-                    self.plan.back(found)
+                if found is not None and plan is not None:
+                    plan.back(found)
                 continue
             call = self._new_call(a, r)
             call.answer = answer
@@ -420,17 +431,19 @@ class OpenRun:
 
     def _new_call(self, a: Asked, r: Request | None, attempt: Try | None = None) -> Call:
         t = attempt or self.attempt
-        occurrence = t.calls[a.id or ""]
-        t.calls[a.id or ""] += 1
+        by = a.id or ""
+        occurrence = t.calls.get(by, 0)
+        t.calls[by] = occurrence + 1
         name = a.function.name if a.function is not None else ""
-        path = ("attempt", str(t.number), "tool", a.id or name, str(occurrence))
+        path = ("tool", a.id or name, str(occurrence))
+        asked_by = r or self.request
         return Call(
-            id=self.trace.span(self.run_id, *path),
-            key="/".join(path[2:]),
+            id=self.trace.span(self.run_id, "attempt", str(t.number), *path),
+            key="/".join(path),
             name=name,
             call_id=a.id,
             parent=t.id,
-            requested_by=r.id if r is not None else self.request.id if self.request is not None else None,
+            requested_by=asked_by.id if asked_by is not None else None,
             requested=a if a.function is not None else None,
         )
 
@@ -529,9 +542,10 @@ class OpenRun:
 
     def flush_calls(self, force: bool = False, request: Request | None = None) -> None:
         """Emit calls that are over, unless others of their batch are still open."""
-        if not self.calls or (not force and any(not c.over for c in self.calls)):
+        ready = [c for c in self.calls if c.over]
+        if not ready or (not force and len(ready) < len(self.calls)):
             return
-        ready, self.calls = [c for c in self.calls if c.over], [c for c in self.calls if not c.over]
+        self.calls = [c for c in self.calls if not c.over]
         stretches = batch([self.stretch(c) for c in ready])
         before = self.soft
         for call, s in zip(ready, stretches, strict=True):
@@ -569,7 +583,7 @@ class OpenRun:
             start = before if before is not None and before <= end else end
         if start is not None and end is not None and end < start:
             start, end = (end, end) if s.end.exact else (start, start)
-        t = next((x for x in self.tries if x.id == call.parent), self.attempt)
+        t = self.attempt_of(call.parent) or self.attempt
         if s.duration is not None and s.start.exact and start is not None:
             t.low = start if t.low is None else min(t.low, start)
         if s.end.exact and end is not None:
@@ -580,7 +594,7 @@ class OpenRun:
         self.busy += s.duration or 0
         if s.end.exact and end is not None:
             t.last_tool = end if t.last_tool is None else max(t.last_tool, end)
-        off = max(s.start.slack, s.end.slack)
+        off = 0 if s.recorded else max(s.start.slack, s.end.slack)
         self.mark(end, off)
         span = spans.tool_call(self, call, start, end, "recorded" if s.recorded else "derived", off)
         if call.delegates:

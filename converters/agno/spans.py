@@ -22,6 +22,10 @@ _NEVER_RAN: Final = (
     ("Error while decoding function arguments", "invalid_arguments"),
     ("Tool call limit reached.", "limit"),
 )
+_SUSPECT: Final = frozenset({b'"E', b'"T', b'"\\'})
+"""How the JSON of one of these begins, escapes included."""
+_QUOTE: Final = ord('"')
+_EMPTY: Final = Raw(b'""')
 _NULL: Final = Raw(b"null")
 _FALSE: Final = Raw(b"false")
 _TOOL_TYPED = frozenset({"tool_call_id", "tool_name", "tool_args", "result", "content", "role"})
@@ -48,7 +52,7 @@ def request(run: OpenRun, r: Request, first_tool: int | None, base: tuple[int | 
     times = turn.clocks if turn is not None else NO_CLOCKS
     after, off = (r.after, r.after_off) if r.after is not None else base
     start, end = r.started, r.done
-    t = next((t for t in run.tries if t.id == r.parent), None)
+    t = run.attempt_of(r.parent)
     if t is not None and t.begin is not None and (after is None or after < t.begin or (t.stop is not None and after > t.stop)):
         after, off = t.begin, base[1]
     follows = after is not None and start.holds(after) and (first_tool is None or after <= first_tool)
@@ -115,12 +119,8 @@ def outcome(run: OpenRun, call: Call) -> tuple[Outcome, str | None]:
     tool = call.tool
     if tool is not None and tool.confirmed is False:
         return "rejected", "refused"
-    text = (jsonio.text(call.answer.record.content) if call.answer is not None else None) or (
-        (jsonio.text(tool.result) or jsonio.text(tool.content)) if tool is not None else None
-    )
-    for beginning, kind in _NEVER_RAN:
-        if text is not None and text.startswith(beginning):
-            return "rejected", kind
+    if (kind := _never_ran(call)) is not None:
+        return "rejected", kind
     if not call.over:
         return "aborted", "aborted"
     answered = call.answer is not None and call.answer.record.tool_call_error is True
@@ -129,25 +129,36 @@ def outcome(run: OpenRun, call: Call) -> tuple[Outcome, str | None]:
     return "ok", None
 
 
+def _never_ran(call: Call) -> str | None:
+    """Why a call was not executed, by what Agno answers then. A result may be long: only one that begins alike is decoded."""
+    tool, answer = call.tool, call.answer
+    for raw in (ABSENT if answer is None else answer.record.content, *((tool.result, tool.content) if tool is not None else ())):
+        if raw and bytes(memoryview(raw)[:2]) in _SUSPECT and (text := jsonio.text(raw)):
+            return next((kind for beginning, kind in _NEVER_RAN if text.startswith(beginning)), None)
+        if raw and raw != _EMPTY and memoryview(raw)[0] == _QUOTE:
+            return None
+    return None
+
+
 def tool_call(run: OpenRun, call: Call, start: int | None, end: int | None, clock: model.Clock, uncertainty: int) -> model.ToolCall:
     verdict, kind = outcome(run, call)
     tool, answer = call.tool, call.answer
     arguments, result = ABSENT, ABSENT
     source = dict(call.source)
     if tool is not None:
-        arguments = tool.tool_args if not jsonio.is_null(tool.tool_args) else ABSENT
-        text = jsonio.text(arguments)
-        if text is not None:
-            arguments = jsonio.inner(text)
-        result = next((x for x in (tool.result, tool.content) if not jsonio.is_null(x)), ABSENT)
+        if not jsonio.is_null(tool.tool_args):
+            arguments = tool.tool_args
+            if (text := jsonio.text(arguments)) is not None:
+                arguments = jsonio.inner(text)
+        result = tool.result if not jsonio.is_null(tool.result) else tool.content if not jsonio.is_null(tool.content) else ABSENT
         now = jsonio.fields(call.raw)
-        kept = {k: v for k, v in now.items() if k not in _TOOL_TYPED and v != _NULL}
+        kept = {k: v for k, v in now.items() if v != _NULL and k not in _TOOL_TYPED}
         if kept.get("stop_after_tool_call") == _FALSE:
             del kept["stop_after_tool_call"]
         source.update(kept)
         if call.first and call.first is not call.raw:
             begun = jsonio.fields(call.first)
-            changed = {k: v for k, v in begun.items() if k != "created_at" and now.get(k) != v and v != _NULL and v != _FALSE}
+            changed = {k: v for k, v in begun.items() if v != _NULL and v != _FALSE and k != "created_at" and now.get(k) != v}
             if changed:
                 source["started"] = model.raw(changed)
     if not arguments and call.requested is not None:
