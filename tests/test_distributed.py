@@ -191,6 +191,33 @@ def test_workers_send_and_one_dies(cluster, address, bucket, receiver, here, tmp
     assert set(got) == {json.loads(line)["id"] for line in lines.splitlines()[1:]}
 
 
+def test_ctrl_c_takes_back_what_was_not_begun(cluster, address, tmp_path):
+    """Named pipes among the inputs hold both workers up."""
+    (tmp_path / "in").mkdir()
+    names = [tmp_path / "in" / f"r{i:02}.jsonl" for i in range(30)]
+    for i, name in enumerate(names):
+        os.mkfifo(name) if i > 3 else shutil.copy(BENCH, name)
+    pipes = [os.open(name, os.O_RDWR) for name in names[4:]]
+    out = tmp_path / "out"
+    command = ["convert", *map(str, names), "--to", "otlp-json", "-o", str(out), "--engine", address]
+    process = subprocess.Popen([sys.executable, "-m", "spanport", *command], stderr=subprocess.PIPE, start_new_session=True)
+    until = time.monotonic() + 30
+    while len(list(out.glob("[!.]*"))) < 4 and time.monotonic() < until:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err.decode()
+    assert b"Traceback" not in err
+    assert b"is kept" in err
+    with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
+        while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    assert [p.name for p in sorted(out.glob("[!.]*"))] == [f"r{i:02}.otlp.jsonl" for i in range(4)]
+    for pipe in pipes:
+        os.close(pipe)  # the workers are free again
+
+
 def test_an_item_that_kills_its_workers_is_given_up(address):
     engine = open_engine(address)
     try:
