@@ -76,6 +76,7 @@ FORMATS = (
         recognised="a directory with run_info.json, progress.jsonl or details/, or a tree of these",
         detect=_detect,
         reader=f"{__name__}.rundir:read",
+        schema=f"{__name__}.described:FILES",
         shares=f"{__name__}.layout:shares",
         folder=True,
     ),

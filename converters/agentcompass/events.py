@@ -19,11 +19,13 @@ from msgspec import Raw
 from .. import ids
 from ..clock import SECOND, from_seconds
 from ..errors import ReadError, Report
-from ..jsonio import decode, fields, is_null
-from ..model import ABSENT, Attempt, Clock, Error, Event, Item, Phase, Run, Status, Task, TraceHeader, Value, raw
-from ..seen import Seen
+from ..jsonio import decode
+from ..model import ABSENT, Attempt, Clock, Error, Event, Item, Phase, Run, Status, Task, Value, raw
 from ..source import Line as Bytes
-from .schema import FAMILY, LARGEST, Line, Zone, decode_line, decode_object, integer, kind, line_of, plain, words
+from .columns import EMPTY, NOTHING, event_of, payload_members, stray, take_number, unused
+from .naming import Identity, agent_of, attempt_id, header_of, run_key, task_id
+from .opened import Open, OpenPhase, OpenRun, OpenTask
+from .schema import LARGEST, Line, Zone, decode_line, decode_object, line_of, words
 
 PHASE_TYPES: Final = {
     "plan": "plan",
@@ -69,94 +71,8 @@ MAX_EVENTS: Final = 10_000
 _STATUS: Final[dict[str | None, Status]] = {"completed": "ok", "failed": "error", "timed_out": "error"}
 ERROR_TYPES: Final = {"timed_out": "timeout"}
 _GLUE = b'{"run_id"'
-_PLAIN: Final = ("string", "number", "true", "false")
-_NO_PAYLOAD: Final[dict[str, Raw]] = {}
-_EMPTY: Final = Raw(b"{}")
 _DIGITS: Final[tuple[int, ...]] = tuple(10 ** (9 - n) for n in range(10))
 """What a fraction of a second of n digits is multiplied by to give ns."""
-
-Identity = tuple[str | None, int | None, str]
-
-
-def run_key(identity: Identity, started: int | None) -> list[str]:
-    """What a run's ids are derived from: orchestration and request index, which every line holds; without orchestration (a runtime called
-    directly, re-analysis) the run id, which is not unique, and the time of the first event (fixture: sdk-direct)."""
-    orchestration, index, run = identity
-    if orchestration is not None:
-        return [orchestration, str(index if index is not None else 0)]
-    return [run, str(started)] if started is not None else [run]
-
-
-def header_of(key: list[str], run: str, format: str) -> TraceHeader:
-    """The trace of the run with this key."""
-    return TraceHeader(id=ids.trace_id(FAMILY, *key), family=FAMILY, format=format, run_key=key, name=run or None)
-
-
-def run_id(trace: str) -> str:
-    return ids.span_id(trace, "run")
-
-
-def task_id(trace: str, task: str) -> str:
-    return ids.span_id(trace, "run", "task", task)
-
-
-def attempt_id(trace: str, task: str, number: int) -> str:
-    return ids.span_id(trace, "run", "task", task, "attempt", str(number))
-
-
-class _Phase:
-    __slots__ = ("error", "events", "key", "last", "name", "retry", "source", "start", "status", "word")
-
-    def __init__(self, name: str, key: str, start: int, retry: int, source: dict[str, Raw]) -> None:
-        self.name, self.key, self.start, self.last, self.retry, self.source = name, key, start, start, retry, source
-        self.events: list[Event] = []
-        self.status: Status = "unset"
-        self.error: Error | None = None
-        self.word: str | None = None
-
-
-class _Open:
-    """A task or an attempt that has not finished."""
-
-    __slots__ = ("child", "events", "id", "last", "phase", "retries", "retry", "seen", "source", "start", "started")
-
-    def __init__(self, id: str, time: int, started: bool) -> None:
-        self.id, self.start, self.last, self.child, self.started = id, time, time, time, started
-        self.phase: _Phase | None = None
-        self.seen: dict[str, int] = {}
-        self.retry = 0
-        self.retries = 0
-        self.events: list[Event] = []
-        self.source: dict[str, Raw] = {}
-
-
-class _Task(_Open):
-    __slots__ = ("attempts", "category", "index", "total")
-
-    def __init__(self, id: str, time: int, started: bool, category: str | None) -> None:
-        super().__init__(id, time, started)
-        self.category = category
-        self.index: int | None = None
-        self.total: int | None = None
-        self.attempts: dict[int, _Open | None] = {}  # None: finished
-
-
-class _Run:
-    """A run whose ``run_finished`` has not come."""
-
-    def __init__(self, identity: Identity, first: Line, time: int, header: TraceHeader) -> None:
-        self.identity, self.first, self.header = identity, first, header
-        self.trace = header.id
-        self.span = _Open(run_id(header.id), time, False)
-        self.tasks: dict[str, _Task] = {}
-        self.done = Seen()
-        self.model: str | None = None
-        self.benchmark: str | None = None
-        self.harness: str | None = None
-        self.environment: str | None = None
-        self.attempts_finished = 0
-        self.tasks_finished = 0
-        self.analysis = False
 
 
 class Progress:
@@ -166,11 +82,11 @@ class Progress:
 
     def __init__(self, report: Report, format: str) -> None:
         self.report, self.format = report, format
-        self.runs: dict[Identity, _Run] = {}
+        self.runs: dict[Identity, OpenRun] = {}
         self.ended: set[Identity] = set()
         self.lines = 0
-        self._last: tuple[Identity, _Run] | None = None
-        self.latest: _Run | None = None
+        self._last: tuple[Identity, OpenRun] | None = None
+        self.latest: OpenRun | None = None
         self._zone = Zone(None)
         self._second, self._second_ns = b"", 0
         self._until: int | None = None
@@ -195,7 +111,7 @@ class Progress:
                 self._mend(line, out)
             return out
         if self.wanted is None or event.task_id is None or self.wanted(event.task_id) or not self._pass(event):
-            self._take(event, _NO_PAYLOAD, line.number, out)
+            self._take(event, NOTHING, line.number, out)
         return out
 
     def _pass(self, e: Line) -> bool:
@@ -285,8 +201,8 @@ class Progress:
             return
         first = run.first
         payload = e.payload
-        if e.request_key != first.request_key or e.request_name != first.request_name or (payload != _EMPTY and bytes(payload)[:1] != b"{"):
-            odd = _stray(e, first, odd)
+        if e.request_key != first.request_key or e.request_name != first.request_name or (payload != EMPTY and bytes(payload)[:1] != b"{"):
+            odd = stray(e, first, odd)
         if e.task_id is None:
             self._run_event(run, e, odd, time, number, out)
         else:
@@ -304,26 +220,26 @@ class Progress:
             return self._zone.moment(raw)
         return found if 0 <= found < LARGEST else self._zone.moment(raw)
 
-    def _begin(self, identity: Identity, e: Line, time: int | None, number: int, out: list[Item]) -> _Run:
+    def _begin(self, identity: Identity, e: Line, time: int | None, number: int, out: list[Item]) -> OpenRun:
         header = header_of(run_key(identity, time), e.run_id, self.format)
         if e.event != "run_started" and e.orchestration_id is None:
             self.of_lines.note("no-start", "the stream has no run_started: ids are derived from its first event", line=number)
-        run = _Run(identity, e, time if time is not None else 0, header)
+        run = OpenRun(identity, e, time if time is not None else 0, header)
         self.runs[identity] = run
         out.append(header)
         return run
 
-    def _run_event(self, run: _Run, e: Line, odd: dict[str, Raw], time: int, number: int, out: list[Item]) -> None:
-        payload = _members(e.payload)
+    def _run_event(self, run: OpenRun, e: Line, odd: dict[str, Raw], time: int, number: int, out: list[Item]) -> None:
+        payload = payload_members(e.payload)
         span = run.span
         if e.event == "run_started" and not span.started:
             span.started, span.start = True, time
-            odd = _unused(e, odd, "phase", "status", "attempt", "category")
+            odd = unused(e, odd, "phase", "status", "attempt", "category")
             run.model, run.benchmark = words(payload.pop("model", ABSENT)), words(payload.pop("benchmark", ABSENT))
             run.harness, run.environment = words(payload.pop("harness", ABSENT)), words(payload.pop("environment", ABSENT))
             span.source.update((f"run_started.{k}", v.copy()) for k, v in {**payload, **odd}.items())
         elif e.event == "run_finished":
-            odd = _unused(e, odd, "phase", "attempt", "category")
+            odd = unused(e, odd, "phase", "attempt", "category")
             del self.runs[run.identity]
             self.ended.add(run.identity)
             self._last = None
@@ -333,7 +249,7 @@ class Progress:
                 self.report.note("unknown-event", f"event {e.event!r} kept as an event of the run", "info", line=number)
             self._keep(span.events, e, odd, payload, time)
 
-    def _task_event(self, run: _Run, e: Line, odd: dict[str, Raw], time: int, number: int, out: list[Item]) -> None:
+    def _task_event(self, run: OpenRun, e: Line, odd: dict[str, Raw], time: int, number: int, out: list[Item]) -> None:
         name = e.task_id or ""
         task = run.tasks.get(name)
         if task is None:
@@ -341,16 +257,16 @@ class Progress:
             if id in run.done:
                 self.report.note("late-event", f"{e.event} after the end of task {name!r} passed over", "lost", line=number)
                 return
-            task = run.tasks[name] = _Task(id, time, e.event == "task_started", e.category)
+            task = run.tasks[name] = OpenTask(id, time, e.event == "task_started", e.category)
         if e.attempt is None:
-            target: _Open = task
+            target: Open = task
         else:
             known = task.attempts.get(e.attempt, 0)
             if known is None:
                 self.report.note("late-event", f"{e.event} after the end of attempt {e.attempt} passed over", "lost", line=number)
                 return
             if isinstance(known, int):
-                known = task.attempts[e.attempt] = _Open(attempt_id(run.trace, name, e.attempt), time, e.event == "attempt_started")
+                known = task.attempts[e.attempt] = Open(attempt_id(run.trace, name, e.attempt), time, e.event == "attempt_started")
             target = known
         if time > target.last:
             target.last = time
@@ -367,16 +283,16 @@ class Progress:
         elif kind == "task_finished":
             self._task(run, task, name, e, odd, time, out)
         elif kind == "attempt_started" and target is not task:
-            odd = _unused(e, odd, "phase", "status")
-            if (payload := _members(e.payload)) or odd:
+            odd = unused(e, odd, "phase", "status")
+            if (payload := payload_members(e.payload)) or odd:
                 target.source.update((f"{kind}.{k}", v.copy()) for k, v in {**payload, **odd}.items())
         elif kind == "task_started":
-            payload = _members(e.payload)
-            odd = _unused(e, odd, "phase", "status")
-            task.index, task.total = _take_number(payload, "index"), _take_number(payload, "total")
+            payload = payload_members(e.payload)
+            odd = unused(e, odd, "phase", "status")
+            task.index, task.total = take_number(payload, "index"), take_number(payload, "total")
             task.source.update((f"{kind}.{k}", v.copy()) for k, v in {**payload, **odd}.items())
         else:
-            payload = _members(e.payload)
+            payload = payload_members(e.payload)
             if kind == "attempt_retry":
                 self._close_phase(run, target, time, out)
                 target.retries += 1
@@ -397,10 +313,10 @@ class Progress:
         held.append(event_of(e, odd, payload, time))
 
     # ------------------------------------------------------------------------------------------------------ spans
-    def _phase(self, run: _Run, owner: _Open, e: Line, odd: dict[str, Raw], time: int, out: list[Item]) -> None:
+    def _phase(self, run: OpenRun, owner: Open, e: Line, odd: dict[str, Raw], time: int, out: list[Item]) -> None:
         name = e.phase or ""
         phase = owner.phase
-        payload = _members(e.payload)
+        payload = payload_members(e.payload)
         if phase is not None and phase.name == name:
             phase.last = time
             self._keep(phase.events, e, odd, payload, time)
@@ -408,14 +324,14 @@ class Progress:
             self._close_phase(run, owner, time, out)
             nth = owner.seen[name] = owner.seen.get(name, 0) + 1
             source = {k: v.copy() for k, v in {**payload, **odd}.items()} if payload or odd else {}
-            phase = owner.phase = _Phase(name, f"{name}#{nth}", time, owner.retry, source)
+            phase = owner.phase = OpenPhase(name, f"{name}#{nth}", time, owner.retry, source)
             phase.word = e.status
         if e.status is not None:
             phase.status = "error" if e.status in ("error", "failed") else phase.status
             if phase.status == "error":
                 phase.error = Error(type=e.status, message=words(payload.get("error", ABSENT)))
 
-    def _close_phase(self, run: _Run, owner: _Open, time: int | None, out: list[Item]) -> None:
+    def _close_phase(self, run: OpenRun, owner: Open, time: int | None, out: list[Item]) -> None:
         """``time`` None: the run is over and the phase has no end of its own."""
         phase, owner.phase = owner.phase, None
         if phase is None:
@@ -454,7 +370,15 @@ class Progress:
         out.append(span)
 
     def _attempt(
-        self, run: _Run, task: _Task, name: str, e: Line | None, odd: dict[str, Raw], time: int | None, out: list[Item], number: int = 0
+        self,
+        run: OpenRun,
+        task: OpenTask,
+        name: str,
+        e: Line | None,
+        odd: dict[str, Raw],
+        time: int | None,
+        out: list[Item],
+        number: int = 0,
     ) -> None:
         """An attempt is over: by its event, or (``e`` None) because its task or run is. ``time`` None: by the run."""
         n = e.attempt if e is not None and e.attempt is not None else number
@@ -464,9 +388,9 @@ class Progress:
         task.attempts[n] = None
         source = one.source
         if e is not None:
-            odd = _unused(e, odd, "phase")
+            odd = unused(e, odd, "phase")
             run.attempts_finished += 1
-            source.update((f"attempt_finished.{k}", v.copy()) for k, v in {**_members(e.payload), **odd}.items())
+            source.update((f"attempt_finished.{k}", v.copy()) for k, v in {**payload_members(e.payload), **odd}.items())
         end = max(time if e is not None and time is not None else max(one.last, one.child), one.start)
         task.child = max(task.child, end)
         status = e.status if e is not None else None
@@ -497,10 +421,12 @@ class Progress:
             )
         )
 
-    def _task(self, run: _Run, task: _Task, name: str, e: Line | None, odd: dict[str, Raw], time: int | None, out: list[Item]) -> None:
+    def _task(
+        self, run: OpenRun, task: OpenTask, name: str, e: Line | None, odd: dict[str, Raw], time: int | None, out: list[Item]
+    ) -> None:
         for n, one in task.attempts.items():
             if one is not None:
-                self._attempt(run, task, name, None, _NO_PAYLOAD, time, out, n)
+                self._attempt(run, task, name, None, NOTHING, time, out, n)
         self._close_phase(run, task, time, out)
         del run.tasks[name]
         run.done.add(task.id)
@@ -508,15 +434,15 @@ class Progress:
         status: str | None = None
         error: Error | None = None
         if e is not None:
-            odd = _unused(e, odd, "phase")
+            odd = unused(e, odd, "phase")
             run.tasks_finished += 1
             status = e.status
-            payload = _members(e.payload)
+            payload = payload_members(e.payload)
             severity = words(payload.pop("severity", ABSENT))
             if severity is not None:
                 attributes["agentcompass.severity"] = severity
             for key, mine in (("index", task.index), ("total", task.total)):
-                found = _take_number(payload, key)
+                found = take_number(payload, key)
                 if found is None or found == mine:
                     continue
                 if mine is not None:
@@ -557,9 +483,9 @@ class Progress:
             )
         )
 
-    def _end(self, run: _Run, e: Line | None, odd: dict[str, Raw], payload: dict[str, Raw], time: int | None, out: list[Item]) -> None:
+    def _end(self, run: OpenRun, e: Line | None, odd: dict[str, Raw], payload: dict[str, Raw], time: int | None, out: list[Item]) -> None:
         for name, task in list(run.tasks.items()):
-            self._task(run, task, name, None, _NO_PAYLOAD, None, out)
+            self._task(run, task, name, None, NOTHING, None, out)
         if not self.whole:
             return
         span = run.span
@@ -616,64 +542,14 @@ class Progress:
         """The stream is over: what is open ends at its last known time, marked unfinished."""
         out: list[Item] = []
         for run in list(self.runs.values()):
-            self._end(run, None, _NO_PAYLOAD, {}, None, out)
+            self._end(run, None, NOTHING, {}, None, out)
         self.runs.clear()
         self._last = None
         return out
 
 
-def _stray(e: Line, first: Line, odd: dict[str, Raw]) -> dict[str, Raw]:
-    """Columns that differ from those of the run's first line, and a payload that is no object: kept as odd fields of the line."""
-    more = {f"line.{n}": raw(v) for n in ("request_key", "request_name") if (v := getattr(e, n)) != getattr(first, n)}
-    if not is_null(e.payload) and kind(e.payload) != "object":
-        more["line.payload"] = e.payload
-    return {**odd, **more} if more else odd
-
-
-def _unused(e: Line, odd: dict[str, Raw], *names: str) -> dict[str, Raw]:
-    """Columns of an event that makes a span which that span does not hold."""
-    more = {f"line.{n}": raw(v) for n in names if (v := getattr(e, n)) is not None}
-    return {**odd, **more} if more else odd
-
-
-def _members(payload: Raw) -> dict[str, Raw]:
-    """The members of a payload; mostly there are none."""
-    return fields(payload) if payload and payload != _EMPTY else {}
-
-
 def _clock(stated: bool) -> Clock:
     return "recorded" if stated else "derived"
-
-
-def agent_of(harness: str | None, benchmark: str | None) -> str | None:
-    """Who works in an attempt: the harness; where there is none, the benchmark itself (fixture: harness-free); None when it is not known."""
-    if harness is None:
-        return None
-    return harness if harness not in ("", "none") else benchmark
-
-
-def _take_number(payload: dict[str, Raw], name: str) -> int | None:
-    """A whole number taken out of the payload; what is none stays in it."""
-    found = integer(payload.get(name, ABSENT))
-    if found is not None:
-        del payload[name]
-    return found
-
-
-def event_of(e: Line, odd: dict[str, Raw], payload: dict[str, Raw], time: int) -> Event:
-    """An event of the stream as an event of a span: plain values as attributes, the rest (and a resolved plan, whole) as ``source``."""
-    attributes: dict[str, Value] = {}
-    source: dict[str, Raw] = {k: v.copy() for k, v in odd.items()} if odd else {}
-    if e.status is not None:
-        attributes["agentcompass.status"] = e.status
-    if e.phase is not None and e.event not in ("phase_changed", "execution_plan_resolved"):
-        attributes["agentcompass.phase"] = e.phase
-    for key, value in payload.items():
-        if e.event != "execution_plan_resolved" and f"agentcompass.{key}" not in attributes and kind(value) in _PLAIN:
-            attributes[f"agentcompass.{key}"] = plain(value)
-        else:
-            source[key] = value.copy()
-    return Event(name=e.event, time=time, attributes=attributes, source=source)
 
 
 def read_lines(
@@ -695,16 +571,4 @@ def read_lines(
         )
 
 
-__all__ = [
-    "EVENTS",
-    "PHASE_TYPES",
-    "RUN_PHASES",
-    "Progress",
-    "agent_of",
-    "attempt_id",
-    "header_of",
-    "read_lines",
-    "run_id",
-    "run_key",
-    "task_id",
-]
+__all__ = ["EVENTS", "PHASE_TYPES", "RUN_PHASES", "Progress", "read_lines"]

@@ -22,8 +22,9 @@ from ..model import ABSENT, AnySpan, Attempt, Error, Item, Link, Phase, Run, Sco
 from ..registry import ReadOptions, Share
 from ..source import Line, Source
 from . import attempt as attempts
-from .events import ERROR_TYPES, Progress, agent_of, attempt_id, header_of, run_id, run_key, task_id
+from .events import ERROR_TYPES, Progress
 from .layout import AttemptFiles, Details, TaskFiles, in_share, in_stretch, is_details, is_run, load, run_directories, within
+from .naming import agent_of, attempt_id, header_of, run_id, run_key, task_id
 from .result import scalars
 from .schema import Zone, decode_line, decode_object, flag, integer, items, line_of, number
 
