@@ -47,8 +47,7 @@ class Chain:
         """Messages that are now part of the conversation."""
         for message in messages:
             data = _encoder.encode(plain(message))
-            self._hash.update(msgspec.json.format(data, indent=-1) if needs_minifying(message) else data)
-            self._hash.update(b"\n")
+            self._hash.update((msgspec.json.format(data, indent=-1) if needs_minifying(message) else data) + b"\n")
             self.count += 1
 
     def history(self) -> History | None:

@@ -40,6 +40,19 @@ def is_id(text: str, length: int) -> bool:
     return len(text) == length and not text.strip(_HEX) and text.strip("0") != ""
 
 
+class Below:
+    """Span ids of one trace whose paths begin alike: what they have in common is joined once."""
+
+    def __init__(self, trace: str, *path: str) -> None:
+        self._path = (trace, *path)
+        self._common = "\0".join(self._path).encode("utf-8", "surrogatepass") + b"\0"
+
+    def span_id(self, *path: str) -> str:
+        """The id of the span at ``path`` below what these have in common."""
+        found = blake2b(self._common + "\0".join(path).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        return found if found.strip("0") else _digest(8, (*self._path, *path))
+
+
 def salted(native: str, salt: str) -> str:
     """Another id of the same length, for a second copy on purpose (``--id-salt``)."""
     return _digest(len(native) // 2, ("salt", salt, native))

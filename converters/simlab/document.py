@@ -133,24 +133,25 @@ def arguments_by_value(raw: Raw) -> bytes:
     return msgspec.json.encode(value, order="deterministic") if isinstance(value, dict) else _EMPTY
 
 
+def _spelled_alike(one: bytes, other: bytes) -> bool:
+    """Whether two objects are the same but for white space: no need to decode them."""
+    if not one[:1] == other[:1] == b"{":
+        return False
+    try:
+        return one == other or msgspec.json.format(one, indent=-1) == msgspec.json.format(other, indent=-1)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
 def same(given: Raw, recorded: Raw) -> bool:
     """Whether two values are the same object (what is no object counts as {})."""
-    one, other = bytes(given), bytes(recorded)
-    if one[:1] == other[:1] == b"{":
-        if one == other:
-            return True
-        try:  # the same but for white space: no need to decode
-            if msgspec.json.format(one, indent=-1) == msgspec.json.format(other, indent=-1):
-                return True
-        except (msgspec.DecodeError, RecursionError):
-            pass
-    return by_value(given) == by_value(recorded)
+    return _spelled_alike(bytes(given), bytes(recorded)) or by_value(given) == by_value(recorded)
 
 
 def alike(arguments: Raw, parameters: Raw) -> bool:
     """Whether the arguments of a nested call are the recorded parameters."""
     text = jsonio.text(arguments)
-    if text is not None and text[:1] == "{" and text.isascii() and same(Raw(text.encode()), parameters):
+    if text is not None and text.isascii() and _spelled_alike(text.encode(), bytes(parameters)):
         return True
     return arguments_by_value(arguments) == by_value(parameters)
 

@@ -48,21 +48,30 @@ def _no_float(text: str) -> float:
 
 
 _no_floats = msgspec.json.Decoder(float_hook=_no_float)
+_encode = msgspec.json.Encoder().encode
 
 
-def is_default(text: str) -> bool:
-    """Whether ``text`` comes back when it is decoded and encoded again."""
-    if text.isascii() and "\\" not in text and "\x7f" not in text:  # nothing that Python escapes in its own way
-        data = text.encode()
-        try:
-            if msgspec.json.format(msgspec.json.encode(_no_floats.decode(data)), indent=0) == data:
-                return True
-        except (msgspec.DecodeError, RecursionError):
-            pass
-    try:
-        return json.dumps(json.loads(text)) == text
-    except (ValueError, RecursionError):
+def _is_plain_default(text: str, data: bytes) -> bool:
+    """Whether ``text``, of which ``data`` are the bytes, is JSON that comes back when it is decoded and encoded again, and holds nothing that Python
+    writes in its own way."""
+    if not text.isascii() or "\\" in text or "\x7f" in text:
         return False
+    try:
+        return msgspec.json.format(_encode(_no_floats.decode(data)), indent=0) == data
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+def given(text: str) -> tuple[Raw, str | None]:
+    """The arguments of a call that are written as ``text``, as JSON, and the text where it is JSON in another form than the default."""
+    data = text.encode("utf-8", "replace")
+    if _is_plain_default(text, data):
+        return Raw(data), None
+    try:
+        default = json.dumps(json.loads(text)) == text
+    except (ValueError, RecursionError):
+        default = True  # it is no JSON at all
+    return jsonio.inner(text), None if default else text
 
 
 # ------------------------------------------------------------------------------------------------------------ read
@@ -111,8 +120,9 @@ def _assistant(content: Raw, fields: dict[str, Raw], source: dict[str, Raw]) -> 
         written = jsonio.text(arguments)
         in_function = b'"function"' in bytes(memoryview(call)[:200]) or bool(rest)
         if written is not None:
-            parts.append(ToolCallPart(wire, number, jsonio.inner(written)))
-            texts.append(None if not in_function or is_default(written) or not _is_json(written) else written)
+            value, other = given(written)
+            parts.append(ToolCallPart(wire, number, value))
+            texts.append(other if in_function else None)
         else:
             parts.append(ToolCallPart(wire, number, arguments))
             texts.append(None)
@@ -126,14 +136,6 @@ def _assistant(content: Raw, fields: dict[str, Raw], source: dict[str, Raw]) -> 
     elif any(t is not None for t in texts):
         source["arguments"] = raw(texts)
     return parts
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _tool(content: Raw, fields: dict[str, Raw], source: dict[str, Raw], answer: Answer) -> list[Part]:
@@ -188,9 +190,9 @@ def _common(message: shapes.Common, answer: Answer | None) -> Message | None:
         for call in content.tool_calls:
             if (text := jsonio.text(call.function.arguments)) is None:
                 return None
-            arguments = jsonio.inner(text)
+            arguments, other = given(text)
             parts.append(ToolCallPart(call.function.name, call.id, arguments))
-            texts.append(None if is_default(text) or not _is_json(text) else text)
+            texts.append(other)
         if any(t is not None for t in texts):
             source["arguments"] = raw(texts)
     return Message(role=message.role, parts=parts, time=time, source=source)

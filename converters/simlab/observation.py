@@ -32,6 +32,19 @@ class _Inner(Struct):
     result: Raw = Raw()
 
 
+class _Flags(Struct, gc=False):
+    is_error: bool | None = None
+    structured_content: Raw = ABSENT
+
+
+class _Levels(Struct, gc=False):
+    """What `look` needs of both levels, where the inner one is an object as usual."""
+
+    is_error: bool | None = None
+    structured_content: Raw = ABSENT
+    observation: _Flags | None = None
+
+
 class Finding(Struct):
     """``inner``: the flag inside, None when there is none. ``code``: the server's own error code."""
 
@@ -40,6 +53,8 @@ class Finding(Struct):
 
 
 _inner = msgspec.json.Decoder(_Inner)
+_levels = msgspec.json.Decoder(_Levels)
+_NOTHING = Finding()
 
 
 def _object(raw: Raw) -> _Inner | None:
@@ -68,10 +83,17 @@ def _object(raw: Raw) -> _Inner | None:
 
 def look(raw: Raw) -> Finding:
     """The error flag inside an observation, and its code."""
-    outer = _object(raw) if raw else None
-    if outer is None:
-        return Finding()
-    inner = _object(outer.observation) if outer.observation else None
+    if not raw:
+        return _NOTHING
+    outer: _Inner | _Levels | None
+    inner: _Inner | _Flags | None
+    try:
+        outer = _levels.decode(raw)
+        inner = outer.observation
+    except (msgspec.DecodeError, RecursionError):
+        if (outer := _object(raw)) is None:
+            return _NOTHING
+        inner = _object(outer.observation) if outer.observation else None
     found = inner or outer
     code = None
     if found.is_error and found.structured_content:

@@ -28,6 +28,8 @@ class Call(Struct):
     result: int | None = None
     outer: bool | None = None
     """The outer error flag of the result, once that was read."""
+    alike: bool = False
+    """The arguments that were asked for are the recorded parameters."""
 
 
 def bare(wire: str) -> str:
@@ -71,6 +73,20 @@ class _Open:
         if note.id is not None:
             return self._first(self._by_id.get(note.id))
         return self._first(self._order) if note.plain else None
+
+
+def _names(call: Call) -> Iterator[str]:
+    """The names that ``call`` may be recorded under, the likeliest first; some may come twice."""
+    wire = call.nested.wire if call.nested is not None else ""
+    told = (call.note.name if call.note is not None else None) or ""
+    if wire:
+        yield wire
+    if told:
+        yield told
+    if name := bare(wire):
+        yield name
+    if name := bare(told):
+        yield name
 
 
 class _Entries:
@@ -118,25 +134,24 @@ class _Entries:
 
     def take(self, call: Call) -> int | None:
         """The first with the same name and the same parameters, else the first with the same name."""
-        stated = [call.nested.wire if call.nested else "", (call.note.name if call.note else None) or ""]
-        names = [n for n in dict.fromkeys([*stated, *map(bare, stated)]) if n]
         if self._told:
             told = call.note.text if call.note is not None else None
-            for name in names:  # parameters that a trajectory does not hold: the text of the result decides
+            for name in _names(call):  # parameters that a trajectory does not hold: the text of the result decides
                 if (found := self._scan(self._told.get((name, told)), call)) is not None:
                     self.used[found] = True
                     return found
         if call.nested is not None:
-            for name in names:
+            for name in _names(call):
                 found = self._scan(self._named.get(name), call)
                 if found is None:  # then none of those with equal parameters fits
                     continue
-                if not (self.entries[found].compared and alike(call.nested.arguments, self.entries[found].parameters)):
+                call.alike = self.entries[found].compared and alike(call.nested.arguments, self.entries[found].parameters)
+                if not call.alike:
                     found = self._scan(self._equal(name, call.nested), call)
                 if found is not None:
                     self.used[found] = True
                     return found
-        for name in names:
+        for name in _names(call):
             found = self._scan(self._named.get(name), call)
             if found is not None and self.entries[found].compared:
                 self.used[found] = True

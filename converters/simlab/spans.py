@@ -95,6 +95,7 @@ class _Builder:
         self.turns = turns_of(self.heads, meta.get("reference_agent") is True, final)
         self.attempt = (*place.path, "attempt", str(place.number))
         self.attempt_id = ids.span_id(place.trace, *self.attempt)
+        self._id = ids.Below(place.trace, *self.attempt).span_id
         self.agent_id = self._id("phase", "agent")
         self.turn_of = {m: t for t, turn in enumerate(self.turns) for m in turn.messages}
         self.answers = {c.answer: c for c in self.calls if c.answer is not None}
@@ -105,9 +106,6 @@ class _Builder:
         self._asked: dict[int, list[Raw]] = {}
         self._request = -1, ""
         self.last_turn = set(self.turns[-1].messages) if self.turns else set()
-
-    def _id(self, *path: str) -> str:
-        return ids.span_id(self.place.trace, *self.attempt, *path)
 
     def _words(self, index: int) -> str | None:
         return jsonio.text(jsonio.fields(self.doc.messages[index]).get("content", ABSENT))
@@ -234,7 +232,8 @@ class _Builder:
         if call.result is not None:
             if not self.entries[call.result].common:
                 source.update({f"tool_calls.{k}": v for k, v in entry_fields(self.doc.calls[call.result])[3].items()})
-            if nested_arguments and parameters and call.nested is not None and not same(nested_arguments, parameters):
+            known = call.alike and bytes(memoryview(nested_arguments)[:1]) == b"{"  # JSON that was compared as it stands
+            if nested_arguments and parameters and call.nested is not None and not known and not same(nested_arguments, parameters):
                 source["parameters"] = parameters
             if judged.outcome not in ("ok", "error"):
                 attributes["spanport.simlab.recorded"] = "calls"
@@ -523,6 +522,6 @@ def rollout(doc: Document, known: Facts, place: Place, report: Report) -> Iterat
 
 def lifted(arguments: Raw) -> str | None:
     """The ``action_and_reasoning`` argument."""
-    if b"action_and_reasoning" not in bytes(arguments):
+    if bytes(arguments).find(b"action_and_reasoning") < 0:
         return None
     return jsonio.text(jsonio.fields(arguments).get("action_and_reasoning", ABSENT))
