@@ -7,6 +7,8 @@ worker reads, sends and writes.
 
 from __future__ import annotations
 
+import gc
+import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from importlib.metadata import PackageNotFoundError, version
@@ -68,7 +70,9 @@ class Cluster:
                     yield self._done(task[0], future)
 
     def _put(self, task: _Task) -> Future[Any]:
-        future: Future[Any] = self._executor.submit(_checked, _version(), task[1], task[2])
+        future: Future[Any] = self._executor.submit(
+            _opened(), pickle.dumps((_checked, (_version(), gc.get_threshold(), pickle.dumps(task[1:]))))
+        )
         self._running[future] = task
         return future
 
@@ -101,11 +105,31 @@ def _version() -> str:
         return ""
 
 
-def _checked(wanted: str, work: Callable[[Any], Any], item: Any) -> Any:
-    """``work`` on a worker of the same release: another one may map fields, and so make ids, in another way."""
+def _opened() -> Callable[[bytes], Any]:
+    """What a worker calls. A function within a function travels with its code, and its argument as bytes: so the scheduler, which looks into what it passes
+    on, needs no spanport."""
+
+    def opened(data: bytes) -> Any:
+        import pickle
+
+        function, arguments = pickle.loads(data)  # noqa: S301  # from the command, by way of Dask, which does the same
+        return function(*arguments)
+
+    return opened
+
+
+def _checked(wanted: str, threshold: tuple[int, int, int], data: bytes) -> Any:
+    """The work on a worker of the same release: another one may map fields, and so make ids, in another way. ``threshold``: that of the garbage collector,
+    which the command sets for itself."""
     if (mine := _version()) != wanted:
         raise SpanportError(f"a worker has spanport {mine}, this is {wanted}")
-    return work(item)
+    work, item = pickle.loads(data)  # noqa: S301
+    before = gc.get_threshold()
+    gc.set_threshold(*threshold)
+    try:
+        return work(item)
+    finally:
+        gc.set_threshold(*before)
 
 
 __all__ = ["Cluster"]

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -112,6 +113,38 @@ def test_what_a_killed_worker_had_is_done_again(cluster, address, tmp_path):
     killer.join()
     assert [done.result for done in found] == list(range(40))
     assert len(list(started.iterdir())) >= 2
+
+
+def test_a_scheduler_without_spanport(bucket, tmp_path, here):
+    """It passes the work on; only workers need the package."""
+    (tmp_path / "none" / "spanport").mkdir(parents=True)
+    (tmp_path / "none" / "spanport" / "__init__.py").write_text("raise ImportError('it is not installed here')")
+    started = []
+
+    def start(*command, **more):
+        log = (tmp_path / f"{len(started)}.log").open("w")
+        started.append(
+            subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_" + command[0], *command[1:]], stdout=log, stderr=log, **more)
+        )
+        log.close()
+
+    try:
+        start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", env={**os.environ, "PYTHONPATH": str(tmp_path / "none")})
+        until = time.monotonic() + 30
+        while not (found := re.search(r"Scheduler at: +tcp://(\S+)", (tmp_path / "0.log").read_text())) and time.monotonic() < until:
+            time.sleep(0.05)
+        start("worker", f"tcp://{found[1]}", "--nworkers", "1", "--nthreads", "1", "--no-dashboard", "--no-nanny")
+        (tmp_path / "bad.jsonl").write_text("{}")
+        status, err = here(
+            "convert", BENCH, tmp_path / "bad.jsonl", "--to", "otlp-json", "-o", tmp_path / "out/", "--engine", f"dask://{found[1]}"
+        )
+        assert status == 3, err
+        assert "bad.jsonl: no format recognised" in err
+        assert len(list((tmp_path / "out").rglob("*.jsonl"))) == 1
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(20)
 
 
 def test_no_scheduler(monkeypatch):
@@ -233,7 +266,7 @@ def test_another_release_on_a_worker_is_told():
     from spanport.exporters.dask import _checked
 
     with pytest.raises(SpanportError, match="a worker has spanport"):
-        _checked("0.0.0", run_text, "1")
+        _checked("0.0.0", (700, 10, 10), b"")
 
 
 # ------------------------------------------------------------------------------------------------------------------ S3
