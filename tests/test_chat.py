@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 from spanport import Attempt, ModelRequest, Phase, ReadError, Report, Run, ToolCall, Trace, detect, read
-from spanport.converters.chat.said import usage_of, when
+from spanport.converters.chat.said import usage_of
 from spanport.converters.chat.sse import events
+from spanport.converters.chat.words import when
 from spanport.converters.history import full
 from spanport.converters.model import BlobPart, ReasoningPart, Span, TextPart, ToolCallPart, UriPart, Usage, raw
 from spanport.converters.source import source_of

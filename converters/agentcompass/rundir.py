@@ -19,11 +19,11 @@ from ..clock import SECOND, from_seconds, offset_of
 from ..errors import ReadError, Report
 from ..jsonio import decode, fields, is_null, text
 from ..model import ABSENT, AnySpan, Attempt, Error, Item, Link, Phase, Run, Score, Status, Task, TraceHeader, Value
-from ..registry import ReadOptions, Share
+from ..registry import Share
 from ..source import Line, Source
 from . import attempt as attempts
 from .events import ERROR_TYPES, Progress
-from .layout import AttemptFiles, Details, TaskFiles, in_share, in_stretch, is_details, is_run, load, run_directories, within
+from .layout import AttemptFiles, Details, TaskFiles, in_share, load, within
 from .naming import agent_of, attempt_id, header_of, run_id, run_key, task_id
 from .result import scalars
 from .schema import Zone, decode_line, decode_object, flag, integer, items, line_of, number
@@ -402,10 +402,10 @@ class Joiner:
         source.update((f"run_info.{k}", v) for k, v in info.items() if k not in typed)
         rest = {t: v for t, v in (self.context.plans if self.context else {}).items() if t not in self.seen}
         if rest:  # of tasks that neither the stream nor the disk tells of
-            source["run_info.resolved_execution_plans"] = _object(rest)
+            source["run_info.resolved_execution_plans"] = as_object(rest)
         for name in _TOP[1:]:
             if members := getattr(top, name):
-                source[name] = _object(members)
+                source[name] = as_object(members)
         if self.tree is not None and base.native_id is not None:
             mine = next((k for k in self.tree.runs if k.path == self.root), None)
             if mine is not None:
@@ -436,7 +436,7 @@ class Joiner:
                 self.report.note("count-mismatch", f"progress.json counts {theirs} {name}, the event stream {mine + plus}: it has holes")
 
 
-def _object(members: dict[str, Raw]) -> Raw:
+def as_object(members: dict[str, Raw]) -> Raw:
     """The members as one JSON object again, their text untouched."""
     return Raw(b"{" + b",".join(msgspec.json.encode(k) + b":" + bytes(v) for k, v in members.items()) + b"}")
 
@@ -456,7 +456,7 @@ def _series(metrics: dict[str, Raw]) -> list[Score]:
 def _on_disk(joiner: Joiner) -> Iterator[Item]:
     """A run without a readable stream: run_info, progress.json and details, whichever there are."""
     top = joiner.top
-    header, base = _without_events(top, joiner.root.name)
+    header, base = without_events(top, joiner.root.name)
     joiner.begin(header)
     yield header
     yield from joiner.rest(base.id, base.start, None)
@@ -468,7 +468,7 @@ def _on_disk(joiner: Joiner) -> Iterator[Item]:
     yield joiner._run(base, None)
 
 
-def _without_events(top: Top, fallback: str) -> tuple[TraceHeader, Run]:
+def without_events(top: Top, fallback: str) -> tuple[TraceHeader, Run]:
     """Header and run from run_info.json, params.json or progress.json (page §12.5): the ids differ from those of the stream, and the run says so."""
     info, snapshot = top.run_info, top.progress
     run = (
@@ -548,48 +548,4 @@ def feed(joiner: Joiner, progress: Progress, line: Line, raw: bool = False) -> I
             yield from joiner.take(item, progress)
 
 
-def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]:
-    """A run directory, a ``details`` folder, a results tree, a run_info.json or a progress.json. ReadError when there is no run in it."""
-    if source.is_dir:
-        assert source.path is not None
-        root = source.path
-        if options.follow:
-            from .follow import follow
-
-            yield from follow(root, report, options)
-            return
-        if not is_run(root) and is_details(root):
-            yield from read_run(root, report)
-            return
-        roots = list(run_directories(root))
-        if not roots:
-            raise ReadError("no AgentCompass run in it", input=source.name, hint="a run has run_info.json, progress.jsonl or details/")
-        tree = Tree(roots)
-        for place, one in enumerate(roots):
-            if one == root:
-                yield from read_run(one, report, tree, options.share)
-                continue
-            if not in_stretch(place, len(roots), options.share):
-                continue
-            with within(report, str(one.relative_to(root))):
-                try:
-                    yield from read_run(one, report, tree)
-                except ReadError as error:  # the other runs of the tree are read all the same
-                    report.note("bad-run", error.message, "lost", line=error.line, byte=error.byte, path=error.path)
-        return
-    members = decode(source.data(), decode_object, report) if source.object is None else fields(Raw(msgspec.json.encode(source.object)))
-    name = "run_info" if "request" in members or "schema_version" in members else "progress"
-    if name == "progress" and "total_tasks" not in members:
-        raise ReadError("neither a run_info.json nor a progress.json", input=source.name)
-    top = Top(**{name: members})
-    header, base = _without_events(top, "run")
-    yield header
-    kept = (
-        {f"run_info.{k}": v for k, v in members.items() if k not in ("run_id", "status", "error")}
-        if name == "run_info"
-        else {name: _object(members)}
-    )
-    yield msgspec.structs.replace(base, source=kept)
-
-
-__all__ = ["Joiner", "Tree", "feed", "read", "read_run", "top_of"]
+__all__ = ["FORMAT", "Joiner", "Top", "Tree", "as_object", "feed", "read_run", "top_of", "without_events"]

@@ -13,7 +13,8 @@ from msgspec import Raw
 from ..jsonio import fields, is_null, text, value
 from ..model import ABSENT, Artifact, ReasoningPart, TextPart, ToolCallPart, raw
 from .rows import beside
-from .said import TIMES, Call, Result, Said, add_calls, items, put_content, take_time, usage_of, when, word
+from .said import Call, Result, Said, add_calls, put_content, usage_of
+from .words import TIMES, items, take_time, when, word
 
 _ROLES: Final = {
     "human": "user",

@@ -24,8 +24,9 @@ from ..source import Source
 from . import foreign
 from .build import Conversation
 from .rows import artifact_of
-from .said import TIMES, Call, Result, Said, call_of, items, openai, take_time, turn_of, word
+from .said import Call, Result, Said, call_of, openai
 from .sse import Sent, events
+from .words import TIMES, items, take_time, turn_of, word
 
 FAMILY: Final = "chat"
 THREADS: Final = ("thread_id", "conversation_id", "threadId", "session_id", "contextId", "uuid", "id")

@@ -12,7 +12,7 @@ from msgspec import Raw
 from ..artifacts import iso, native
 from ..jsonio import fields, is_null, text, value
 from ..model import ABSENT, Artifact
-from .said import TIMES, take_time, turn_of, word
+from .words import TIMES, take_time, turn_of, word
 
 MAKERS: Final = ("tool_call_id", "call_id", "toolCallId")
 

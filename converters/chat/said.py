@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
 from msgspec import Raw, Struct
 
-from ..clock import from_iso, from_milliseconds, from_seconds
 from ..jsonio import fields, inner, is_null, text, value
 from ..model import (
     ABSENT,
@@ -28,10 +26,8 @@ from ..model import (
     Usage,
     raw,
 )
-
-_list = msgspec.json.Decoder(list[Raw])
-_YEAR_5138: Final = 10**11
-"""Unix seconds beyond this are milliseconds: no chat was held after the year 5138."""
+from .rows import beside
+from .words import TIMES, items, take_time, turn_of, word
 
 
 class Call(Struct, kw_only=True):
@@ -70,52 +66,6 @@ class Said(Struct, kw_only=True):
     usage: Usage | None = None
     artifacts: list[Artifact] = []
     source: dict[str, Raw] = {}
-
-
-def items(given: Raw) -> list[Raw]:
-    """The elements of a JSON array, each as Raw; [] for anything else."""
-    try:
-        return _list.decode(given) if given else []
-    except (msgspec.DecodeError, RecursionError):
-        return []
-
-
-def when(given: Raw) -> int | None:
-    """A time as chats write it: ISO 8601, or Unix seconds or milliseconds. None for anything else."""
-    stamp = text(given)
-    try:
-        if stamp is not None:
-            return from_iso(stamp)
-        number = value(given)
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            return None
-        return from_milliseconds(bytes(given)) if abs(number) >= _YEAR_5138 else from_seconds(bytes(given))
-    except (ValueError, OverflowError):
-        return None
-
-
-def word(given: Raw) -> str | None:
-    """A string, or a whole number as text (ids)."""
-    found = value(given) if len(bytes(given)) < 4096 else None
-    return found if isinstance(found, str) else str(found) if isinstance(found, int) and not isinstance(found, bool) else None
-
-
-def turn_of(given: Raw) -> int | str | None:
-    """A turn as the source counts it."""
-    found = value(given)
-    return found if isinstance(found, int | str) and not isinstance(found, bool) else None
-
-
-def take_time(f: dict[str, Raw], *names: str) -> int | None:
-    """The first readable time among the fields ``names``, which is taken out of ``f``."""
-    for name in names:
-        if name in f and (found := when(f[name])) is not None:
-            del f[name]
-            return found
-    return None
-
-
-TIMES: Final = ("created_at", "timestamp", "create_time", "createTime", "created", "time")
 
 
 # Token counts by the names of the APIs: (ours, theirs, dots for nesting).
@@ -283,8 +233,6 @@ def openai(given: Raw) -> Said | None:
             error=value(error) is True or status == "error",
         )
         if "artifact" in f and not is_null(f["artifact"]):
-            from .rows import beside  # rows knows this module
-
             result.artifacts = [beside(f.pop("artifact"), result.call_id)]
         result.source = f
         said.results.append(result)
