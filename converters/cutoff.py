@@ -25,6 +25,7 @@ DEEPEST: Final = 4000
 # Whole strings and small whole containers are passed over in one step each run, so that the walk has a step only for what is nested deeper. All
 # repeats are possessive: the cost is linear (a container is tried at most once for each of the three levels that one step spans).
 _TEXT: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_STRINGS: Final = re.compile(rb'(?:[^"]++|' + _TEXT + rb")*+", re.DOTALL)
 _FLAT: Final = rb'[^"\[\]{}]++|' + _TEXT
 _LEAF: Final = rb"[\[{](?:" + _FLAT + rb")*+[\]}]"
 _TWIG: Final = rb"[\[{](?:" + _FLAT + rb"|" + _LEAF + rb")*+[\]}]"
@@ -49,6 +50,9 @@ class Part(NamedTuple):
 def whole_part(data: bytes | memoryview, may: re.Pattern[str], end: int | None = None) -> Part | None:
     """``data`` up to ``end``, which is JSON up to there. ``may`` matches `Part.open` of what may be given in part. None when there is no such container."""
     end = len(data) if end is None else min(end, len(data))
+    found = _STRINGS.match(data, 0, end)
+    if found is not None:  # up to a string that is cut, which would be tried again and again
+        end = found.end()
     at = 0
     stack: list[
         tuple[int, int]
@@ -58,7 +62,6 @@ def whole_part(data: bytes | memoryview, may: re.Pattern[str], end: int | None =
         step = _STEP.match(data, at, end)
         mark = step[1] if step is not None else None
         if step is None or mark is None:
-            end = step.end() if step is not None else at  # behind it is at most a string that is cut, which need not be looked at again
             break
         at = step.end()
         if mark in b"[{":

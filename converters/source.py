@@ -173,6 +173,10 @@ class Source:
             return open_url(self.url)
         assert self.path is not None, "an object in memory has no bytes"
         try:
+            if not stat.S_ISREG(
+                self.path.stat().st_mode
+            ):  # a pipe in a folder would be waited for; one that the user names is a stream (`_local`)
+                raise ReadError("no regular file", input=self.name)
             return self.path.open("rb")
         except OSError as error:
             raise ReadError(error.strerror or str(error), input=self.name) from error

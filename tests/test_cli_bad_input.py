@@ -205,6 +205,8 @@ def test_a_pipe_in_a_run_directory_is_not_waited_for(tmp_path, capfd, name):
     os.mkfifo(run / name)
     tried(capfd, run)
     tried(capfd, run, "-j2")
+    shutil.copytree(FIXTURES / "agentcompass" / "killed", tmp_path / "other")  # a tree of two runs
+    tried(capfd, tmp_path, "--from", "agentcompass")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name here")

@@ -388,9 +388,13 @@ def read_json(source: Source, report: Report, options: ReadOptions) -> Iterator[
     if ahead and not _alone(ahead[0].data) and _opens(ahead[0].data) and not any(_alone(line.data) for line in ahead[1:]):
         # The first line is no JSON by itself, nor is any other: a document over many lines.
         offset = ahead[0].offset
-        data = b"\n".join([line.data for line in chain(ahead, lines)])
+        data = bytearray()
+        for line in chain(ahead, lines):
+            data += line.data
+            if line.ended:
+                data += b"\n"
         del ahead
-        yield from _document_items(data, traces, None, offset)
+        yield from _document_items(memoryview(data), traces, None, offset)
     else:
         first: ReadError | None = None
         for line in chain(ahead, lines):
