@@ -63,13 +63,15 @@ class Entry(Struct, gc=False):
 
 
 class Head(Struct, gc=False):
-    """The index entry of a message. ``recorded``: made by SimLab's recorder for an adapter (one call, no text, ``call_<n>``)."""
+    """The index entry of a message. ``exact``: `iso` prints ``time`` as it is spelled; None when that was not looked at. ``recorded``: made by SimLab's
+    recorder for an adapter (one call, no text, ``call_<n>``)."""
 
     role: str
     time: int | None = None
     calls: list[Nested] = []
     note: Note | None = None
     recorded: bool = False
+    exact: bool | None = None
 
 
 class Document(Struct, kw_only=True):
@@ -276,7 +278,8 @@ def head(raw: Raw, told: bool = False) -> Head:
     message = shapes.message(raw)
     if message is None:
         return _odd_head(raw, told)
-    role, time = message.role, stamp(message.timestamp)[0] if message.timestamp else None
+    role = message.role
+    time, exact = stamp(message.timestamp) if message.timestamp else (None, None)
     content = message.content
     if isinstance(content, shapes.Told):
         server = None if content.tool_server is UNSET else content.tool_server
@@ -296,15 +299,15 @@ def head(raw: Raw, told: bool = False) -> Head:
                 unknown,
                 digest(summary) if summary else None,
             ),
+            exact=exact,
         )
     if isinstance(content, shapes.Asked):
         if not content.tool_calls:
             return _odd_head(raw, told)
         calls = [Nested(c.id, c.function.name, c.function.arguments) for c in content.tool_calls]
-        return Head(
-            role, time, calls, recorded=len(calls) == 1 and not content.content and _RECORDER_ID.match(calls[0].id or "") is not None
-        )
-    return Head(role, time)
+        recorded = len(calls) == 1 and not content.content and _RECORDER_ID.match(calls[0].id or "") is not None
+        return Head(role, time, calls, recorded=recorded, exact=exact)
+    return Head(role, time, exact=exact)
 
 
 def _odd_head(raw: Raw, told: bool) -> Head:

@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw, Struct
 from .. import jsonio
 from ..model import ABSENT, BlobPart, GenericPart, Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolCallResponsePart, UriPart, raw
 from . import shapes
-from .document import calls_of, flag, iso, nested_fields, stamp, time_of
+from .document import Head, calls_of, flag, iso, nested_fields, stamp, time_of
 
 NULL: Final = Raw(b"null")
 
@@ -159,12 +159,12 @@ def _tool(content: Raw, fields: dict[str, Raw], source: dict[str, Raw], answer: 
     return [ToolCallResponsePart(summary or NULL, number)]
 
 
-def _common(message: shapes.Common, answer: Answer | None) -> Message | None:
+def _common(message: shapes.Common, answer: Answer | None, head: Head | None) -> Message | None:
     """A message in the common spelling; None when it is not so common after all, or a tool message says something else than its call."""
     source: dict[str, Raw] = {}
     time = None
     if (written := message.timestamp) is not None:
-        time, plain = stamp(written)
+        time, plain = stamp(written) if head is None or head.exact is None else (head.time, head.exact)
         if not plain:
             if not (written.isascii() and written.isprintable()):
                 return None  # kept as it is spelled
@@ -198,9 +198,9 @@ def _common(message: shapes.Common, answer: Answer | None) -> Message | None:
     return Message(role=message.role, parts=parts, time=time, source=source)
 
 
-def read(message: Raw, answer: Answer | None = None) -> Message:
-    """One message. ``answer``: what the call says that this tool message answers."""
-    if (known := shapes.message(message)) is not None and (found := _common(known, answer)) is not None:
+def read(message: Raw, answer: Answer | None = None, head: Head | None = None) -> Message:
+    """One message. ``answer``: what the call says that this tool message answers; ``head``: its index entry."""
+    if (known := shapes.message(message)) is not None and (found := _common(known, answer, head)) is not None:
         return found
     fields = jsonio.fields(message)
     role = jsonio.text(fields.pop("role", ABSENT))

@@ -7,7 +7,7 @@ message times get ``synthetic`` ones that keep the order. Nothing here reads a f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final
 
 from msgspec import Raw, Struct
@@ -119,7 +119,7 @@ class _Builder:
     # -- messages
     def message(self, index: int) -> Message:
         call = self.answers.get(index)
-        return messages.read(self.doc.messages[index], self.answer(call) if call is not None else None)
+        return messages.read(self.doc.messages[index], self.answer(call) if call is not None else None, self.heads[index])
 
     def answer(self, call: Call) -> messages.Answer:
         """What the span of ``call`` will say, so that the message need not."""
@@ -362,7 +362,7 @@ class _Builder:
         )
 
     # -- everything
-    def build(self) -> Iterator[AnySpan]:
+    def build(self) -> Generator[AnySpan, None, Attempt]:
         order: list[tuple[int, int, int, int]] = [(turn.messages[-1], 0, 0, n) for n, turn in enumerate(self.turns)]
         far = len(self.heads)
         for n, call in enumerate(self.calls):
@@ -376,7 +376,9 @@ class _Builder:
                 any_child = True
                 yield span
         yield from self.phases(any_child)
-        yield self.attempt_span()
+        attempt = self.attempt_span()
+        yield attempt
+        return attempt
 
     def phases(self, any_child: bool) -> Iterator[Phase]:
         stated = [t for t in self.times.at if t is not None]
@@ -515,8 +517,8 @@ VERSION: Final = b'"0.1"'
 """What SimLab always writes as ``version``; anything else is kept."""
 
 
-def rollout(doc: Document, known: Facts, place: Place, report: Report) -> Iterator[AnySpan]:
-    """The spans of one rollout, children first, the attempt last."""
+def rollout(doc: Document, known: Facts, place: Place, report: Report) -> Generator[AnySpan, None, Attempt]:
+    """The spans of one rollout, children first, the attempt last; that is returned, too."""
     return _Builder(doc, known, place, report).build()
 
 

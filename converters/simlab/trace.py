@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .. import ids, jsonio
 from ..errors import Report
-from ..model import ABSENT, AnySpan, Attempt, Item, Repair, Run, TraceHeader
+from ..model import ABSENT, Item, Repair, Run, TraceHeader
 from .document import Document
 from .facts import FAMILY, facts, final_of, run_key
 from .reward import Judgement, judgement, number
@@ -32,11 +32,7 @@ def single(
     yield TraceHeader(id=trace, family=FAMILY, format=form, run_key=key, name=name or known.task_id or None, repairs=repairs or [])
     given = place or Place(judgement=stated_judgement(doc))
     given.trace, given.parent, given.model, given.provider = trace, run, known.model, known.provider
-    attempt: AnySpan | None = None
-    for span in rollout(doc, known, given, report):
-        yield span
-        attempt = span
-    assert isinstance(attempt, Attempt)
+    attempt = yield from rollout(doc, known, given, report)
     extra = more or Run(id="", trace_id="", name="", key="")
     yield Run(
         id=run,

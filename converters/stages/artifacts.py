@@ -104,7 +104,7 @@ def find(items: Iterable[Item]) -> Iterator[Item]:
 # ---------------------------------------------------------------------------------------------------- tool calls
 def _call(span: ToolCall, state: _State) -> ToolCall:
     changes: dict[str, Any] = {}
-    if span.reasoning is None and span.arguments and _REASONING in bytes(span.arguments):
+    if span.reasoning is None and span.arguments and bytes(span.arguments).find(_REASONING) >= 0:
         words = text(fields(span.arguments).get("action_and_reasoning", ABSENT))
         if words is not None:
             changes["reasoning"] = words
@@ -184,7 +184,7 @@ def _marked(result: Raw) -> bool:
     if len(view) > _LARGE:
         return any(mark.search(view) for mark in _PATTERNS)
     data = bytes(view)
-    return (b"rtifact" in data or b"resource" in data) and any(mark in data for mark in _MARKS)
+    return (data.find(b"rtifact") >= 0 or data.find(b"resource") >= 0) and any(mark in data for mark in _MARKS)
 
 
 def _command(f: dict[str, Raw]) -> Artifact | None:
