@@ -135,6 +135,31 @@ def test_a_broken_row_costs_a_row(tmp_path: Path) -> None:
     assert (report.lost, report.notices[0].code) == (1, "bad-row")
 
 
+def test_sessions_are_read_one_at_a_time(tmp_path: Path) -> None:
+    rows = [
+        ("insert into agno_runs values (?,?,?,?,?)", (r["run_id"], "a", i, r.get("parent_run_id"), json.dumps(r)))
+        for i, r in enumerate([*TEAM["member_responses"], {**TEAM, "member_responses": []}])
+    ]
+    script = "create table agno_runs (run_id text, session_id text, run_index int, parent_run_id text, run_data text);"
+    script += "create table agno_sessions (session_id text, runs text); insert into agno_sessions values ('a', 'null'), ('b', null);"
+    path = database(tmp_path / "x.db", script, [*rows, ("insert into agno_runs values (?,?,?,?,?)", ("x", "b", 0, None, "{broken"))])
+    report = Report()
+    found = spanport.stream(path, report=report)
+    next(found)
+    assert report.lost == 0  # the second session is not read yet
+    assert sum(isinstance(s, Run) for s in found) == 3 and report.lost == 1
+
+
+def test_a_member_whose_team_has_another_session(tmp_path: Path) -> None:
+    """Then nothing is given before everything is read."""
+    rows = [
+        ("insert into agno_runs values (?,?,?,?,?)", (r["run_id"], str(i), i, r.get("parent_run_id"), json.dumps(r)))
+        for i, r in enumerate([*TEAM["member_responses"], {**TEAM, "member_responses": []}])
+    ]
+    script = "create table agno_runs (run_id text, session_id text, run_index int, parent_run_id text, run_data text)"
+    assert sum(s.parent_id is None for s in spans(database(tmp_path / "x.db", script, rows))) == 1
+
+
 def test_jsondb_and_sessions_and_answers() -> None:
     assert len(runs(spans(AGNO / "versions/2.5.17/jsondb"))) == 1
     session = {"session_id": "s", "session_type": "agent", "user_id": "u", "runs": [{k: v for k, v in PLAIN.items() if k != "session_id"}]}

@@ -10,8 +10,9 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import combinations, groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -170,15 +171,23 @@ def folder(source: Source, report: Report) -> Iterator[Node]:
 
 # --------------------------------------------------------------------------------------------------------- SQLite
 def sqlite(source: Source, report: Report, share: Share | None = None) -> Iterator[Node]:
-    """A database of any version: tables are known by their columns, since their names can be set. ``share``: only the sessions of this share."""
+    """A database of any version: tables are known by their columns, since their names can be set. ``share``: only the sessions of this share.
+
+    Where sessions have nothing to do with each other, only one of them is in memory at a time."""
+    any_ = share is not None
     with _opened(source) as database:
         try:
-            found = list(_rows(database, report, share))
+            tables = _tables(database)
+            rows = _rows(database, tables, share)
+            groups: Iterable[Iterable[Row]] = (group for _, group in groupby(rows, key=_session)) if _in_turn(database, tables) else [rows]
+            for group in groups:
+                found = [one for table, row in group for one in _row(row, table, report)]
+                any_ = any_ or bool(found)
+                yield from roots(found)
         except sqlite3.Error as error:
             raise ReadError(f"can't read the database: {error}", input=source.name) from error
-    if not found and share is None:
+    if not any_:
         raise ReadError("no table with runs of Agno", input=source.name, hint="it needs a column run_data, runs or memory")
-    yield from roots(found)
 
 
 SHARE: Final = 128 << 20
@@ -192,20 +201,12 @@ def shares(source: Source, most: int, least: int) -> list[Share]:
     sessions = set[bytes]()
     try:
         with _opened(source) as database:
-            for _, name, columns in _tables(database):
-                if "session_id" not in columns:
-                    return []
-                table = _quoted(name)
-                if (
-                    "team_session_id" in columns
-                    and database.execute(f"select 1 from {table} where team_session_id is not null limit 1").fetchone()
-                ):
-                    return []  # agno 1.8: sessions of members beside that of their team
-                if {"parent_run_id", "run_id"} <= set(columns):
-                    across = f"select 1 from {table} a join {table} b on a.parent_run_id = b.run_id where a.session_id is not b.session_id limit 1"
-                    if database.execute(across).fetchone():
-                        return []
-                sessions.update(x for (x,) in database.execute(f"select distinct session_id from {table}") if isinstance(x, bytes))
+            tables = _tables(database)
+            if not _apart(database, tables):
+                return []
+            for table in tables:
+                listed = database.execute(f"select distinct session_id from {_quoted(table.name)}")
+                sessions.update(x for (x,) in listed if isinstance(x, bytes))
     except (sqlite3.Error, ReadError, OSError):
         return []  # said when it is read
     return [] if len(sessions) < least else evenly(min(len(sessions), max(most, source.path.stat().st_size // SHARE + 1)))
@@ -239,31 +240,84 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _tables(database: sqlite3.Connection) -> list[tuple[int, str, list[str]]]:
-    """Tables with runs: (0 a run a row, 1 a session a row; name; columns)."""
+class Table(NamedTuple):
+    """A table with runs: one a row, or a session a row."""
+
+    sessions: bool
+    name: str
+    columns: frozenset[str]
+
+
+Row = tuple[str, dict[str, Any]]
+"""The name of its table, and what it says by column."""
+
+
+def _tables(database: sqlite3.Connection) -> list[Table]:
+    """Tables with runs, those with a run a row first."""
     names = [n.decode() for (n,) in database.execute("select name from sqlite_master where type='table' order by name")]
-    kinds: list[tuple[int, str, list[str]]] = []
+    kinds: list[Table] = []
     for name in names:
-        columns = [c[1].decode() for c in database.execute(f"pragma table_info({_quoted(name)})")]
-        if {"run_id", "run_data"} <= set(columns):
-            kinds.append((0, name, columns))
-        elif "session_id" in columns and {"runs", "memory"} & set(columns):
-            kinds.append((1, name, columns))
-    return sorted(kinds)
+        columns = frozenset(c[1].decode() for c in database.execute(f"pragma table_info({_quoted(name)})"))
+        if {"run_id", "run_data"} <= columns:
+            kinds.append(Table(False, name, columns))
+        elif "session_id" in columns and {"runs", "memory"} & columns:
+            kinds.append(Table(True, name, columns))
+    return sorted(kinds, key=lambda t: (t.sessions, t.name))
 
 
-def _rows(database: sqlite3.Connection, report: Report, share: Share | None) -> Iterator[Node]:
-    for _, name, columns in _tables(database):
+def _apart(database: sqlite3.Connection, tables: list[Table]) -> bool:
+    """Whether no run has its parent in another session."""
+    for _, name, columns in tables:
+        if "session_id" not in columns:
+            return False
+        table = _quoted(name)
+        if "team_session_id" in columns and _any(database, f"{table} where team_session_id is not null"):
+            return False  # agno 1.8: sessions of members beside that of their team
+        if {"parent_run_id", "run_id"} <= columns and _any(
+            database, f"{table} a join {table} b on a.parent_run_id = b.run_id where a.session_id is not b.session_id"
+        ):
+            return False
+    return True
+
+
+def _in_turn(database: sqlite3.Connection, tables: list[Table]) -> bool:
+    """Whether the rows come session by session, each session whole, and none has to do with another."""
+    if not all(t.sessions or {"run_index", "parent_run_id"} <= t.columns for t in tables) or not _apart(database, tables):
+        return False
+    if any(t.sessions and _any(database, f"{_quoted(t.name)} group by session_id having count(*) > 1") for t in tables):
+        return False
+    return not any(
+        _any(database, f"({_telling(a)}) a join ({_telling(b)}) b on a.session_id is b.session_id") for a, b in combinations(tables, 2)
+    )
+
+
+def _telling(table: Table) -> str:
+    """The sessions of a table with runs in them: 3.x keeps the column in which 2.x had them, empty."""
+    held = {"runs", "memory"} & table.columns if table.sessions else {"run_data"}
+    said = " or ".join(f"ifnull({column}, 'null') not in ('null', '[]')" for column in sorted(held))
+    return f"select session_id from {_quoted(table.name)} where {said}"
+
+
+def _any(database: sqlite3.Connection, what: str) -> bool:
+    return database.execute(f"select 1 from {what} limit 1").fetchone() is not None
+
+
+def _session(row: Row) -> Any:
+    return row[1]["session_id"]
+
+
+def _rows(database: sqlite3.Connection, tables: list[Table], share: Share | None) -> Iterator[Row]:
+    for _, name, columns in tables:
         wanted = [
             c
             for c in ("run_id", "session_id", "user_id", "run_data", "runs", "memory", "agent_id", "team_id", "workflow_id")
             if c in columns
         ]
-        order = "session_id, run_index" if {"session_id", "run_index"} <= set(columns) else "rowid"
+        order = "session_id, run_index" if {"session_id", "run_index"} <= columns else "rowid"
         for row in database.execute(f"select {', '.join(map(_quoted, wanted))} from {_quoted(name)} order by {order}"):
             found = dict(zip(wanted, row, strict=True))
             if share is None or crc32(found["session_id"] if isinstance(found["session_id"], bytes) else b"") % share[1] == share[0]:
-                yield from _row(found, name, report)
+                yield name, found
 
 
 def _row(row: dict[str, Any], table: str, report: Report) -> Iterator[Node]:
