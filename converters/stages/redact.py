@@ -27,6 +27,8 @@ _text = msgspec.json.Decoder(str).decode
 
 _IDS: Final = ("id", "trace_id", "parent_id")
 _ids = attrgetter(*_IDS)
+_BARE: Final = frozenset({int, float, bool, type(None)})
+"""What attributes are mostly: there is nothing in them, whatever they are called."""
 _NUMBERS: Final = (int, bool, float, int | None, float | None, Usage | None)
 
 
@@ -73,17 +75,16 @@ class Redactor:
         span: AnySpan = item  # type: ignore[assignment]
         of_texts, of_more = _fields(span.__class__)
         texts, more = of_texts(span), of_more(span)
-        if any(more) or (self._source and span.source):
-            # Numbers, ids and the names of the model's own fields are not looked at.
+        # Numbers, ids and the names of the model's own fields are not looked at.
+        held: list[Any] = []
+        if any(more):
+            held = [value for value in more if value and not (value.__class__ is dict and _BARE.issuperset(map(type, value.values())))]
             if span.events and not self._source:
-                more = tuple([(e.name, e.attributes) for e in value] if value is span.events else value for value in more)
-            seen = (
-                texts,
-                [value for value in more if value],
-                span.source if self._source else None,
-                None if self._are_ids(span) else _ids(span),
-            )
-            if in_json(_encode(seen)):
+                held = [[(e.name, e.attributes) for e in value] if value is span.events else value for value in held]
+        if self._source and span.source:
+            held.append(span.source)
+        if held:
+            if in_json(_encode((texts, held, None if self._are_ids(span) else _ids(span)))):
                 return self._mended(span, _encode(span if self._source else _without_source(span)))
         # A span of names and numbers, as most are: the same names come again and again.
         elif texts not in self._clean or not self._are_ids(span):
