@@ -21,6 +21,10 @@ T = TypeVar("T")
 
 DEEPEST: Final = 4000
 """Containers in each other, above what msgspec decodes."""
+SHALLOW: Final = 256
+"""What of a document that is nested too deep to be decoded is kept."""
+_PATIENCE: Final = 2_000_000
+"""Brackets in a row, below `SHALLOW`, after which a document is given up."""
 
 # Whole strings and small whole containers are passed over in one step each run, so that the walk has a step only for what is nested deeper. All
 # repeats are possessive: the cost is linear (a container is tried at most once for each of the three levels that one step spans).
@@ -117,6 +121,35 @@ def _key(data: bytes | memoryview, begin: int, bracket: int) -> str:
     return jsonio.text(msgspec.Raw(found[1])) or "" if found is not None else ""
 
 
+def shallow(data: bytes | memoryview) -> tuple[bytes, list[int]] | None:
+    """``data`` with null in place of what is nested deeper than `SHALLOW`, and where that was; None when nothing is, or it has no end in sight."""
+    out: list[bytes | memoryview] = []
+    deep: list[int] = []
+    view = memoryview(data)
+    depth = at = kept = steps = 0
+    while (step := _STEP.match(data, at)) is not None and (mark := step[1]) is not None:
+        at = step.end()
+        if mark in b"[{":
+            depth += 1
+            if depth == SHALLOW + 1:
+                out.append(view[kept : at - 1])
+                deep.append(at - 1)
+                steps = 0
+        else:
+            depth -= 1
+            if depth == SHALLOW:
+                out.append(b"null")
+                kept = at
+        steps += 1
+        if depth > SHALLOW and steps > _PATIENCE:
+            return None
+    if not deep:
+        return None
+    if depth <= SHALLOW:
+        out.append(view[kept:])
+    return b"".join(out), deep
+
+
 def decode(
     data: bytes | memoryview,
     decoder: Callable[[bytes | memoryview], T],
@@ -131,17 +164,23 @@ def decode(
     try:
         return jsonio.decode(data, decoder, report, line=line, offset=offset, repairs=repairs), None
     except ReadError as error:
-        if error.byte is None or error.byte < offset + 8 or error.path is not None or error.message == jsonio.TOO_DEEP:
-            raise
         first = error
+    if first.message == jsonio.TOO_DEEP and (less := shallow(data)) is not None:
+        kept, deep = less
+        found, open_ = decode(kept, decoder, report, may, line=line, offset=offset, repairs=repairs)
+        for place in deep:
+            report.note("too-deep", f"{jsonio.TOO_DEEP}; read as null", "lost", line=line, byte=offset + place)
+        return found, open_
+    if first.byte is None or first.byte < offset + 8 or first.path is not None or first.message == jsonio.TOO_DEEP:
+        raise first
     assert first.byte is not None
     start = 3 if bytes(data[:3]) == b"\xef\xbb\xbf" else 0
     part = whole_part(memoryview(data)[start:], may, first.byte - offset - start)
     if part is None or not re.search(rb"[^\s\[\]{}]", part.data):
         raise first
     try:
-        found = jsonio.decode(part.data, decoder, report, line=line, offset=offset + start, repairs=repairs)
+        result = jsonio.decode(part.data, decoder, report, line=line, offset=offset + start, repairs=repairs)
     except ReadError:
         raise first from None
     report.note("truncated", f"{first.message}; what is whole before it was read", "lost", line=line, byte=first.byte)
-    return found, part.open
+    return result, part.open

@@ -186,6 +186,27 @@ def test_garbage_in_a_document_ends_it_there():
     assert "not JSON" in notice.message
 
 
+@pytest.mark.parametrize("format", DOCUMENTS)
+@pytest.mark.parametrize("deep", [b"[" * 200_000 + b"]" * 200_000, b'{"a":' * 5000 + b"1" + b"}" * 5000])
+def test_what_is_nested_too_deep_is_null_and_the_rest_is_read(format, deep):
+    data = sample(format)
+    whole, _ = read(format, data)
+    mark = b'"kind": ' if format == "otlp-json" else b": "
+    at = data.index(mark, len(data) // 2) + len(mark)
+    items, report = read(format, data[:at] + b"[" + deep + b", 1]," + b'"was": ' + data[at:])
+    assert len(items) >= 0.6 * len(whole)  # a message or a call may be no longer what it was
+    lost = [n for n in report.notices if n.code == "too-deep"]
+    assert len(lost) == 1
+    assert lost[0].byte > at
+
+
+def test_deep_without_an_end_is_given_up():
+    begin = time.perf_counter()
+    with pytest.raises(ReadError, match="nested too deep"):
+        read("agno", b'{"run_id": "r", "agent_id": "a", "content": ' + b"[" * 20_000_000)
+    assert time.perf_counter() - begin < 30
+
+
 def test_two_documents_in_one_file_are_told():
     data = sample("atif").rstrip()
     items, report = read("atif", data + data)
