@@ -26,8 +26,6 @@ class Call(Struct):
     note: Note | None = None
     answer: int | None = None
     result: int | None = None
-    outer: bool | None = None
-    """The outer error flag of the result, once that was read."""
     alike: bool = False
     """The arguments that were asked for are the recorded parameters."""
 

@@ -104,6 +104,8 @@ class _Builder:
             if c.message is not None and c.answer is not None:
                 self.last_answer[c.message] = max(c.answer, self.last_answer.get(c.message, 0))
         self._asked: dict[int, list[Raw]] = {}
+        self._told: dict[int, messages.Answer] = {}
+        """What calls say of the messages that answered them, until these are read: that is with the next request."""
         self._request = -1, ""
         self.last_turn = set(self.turns[-1].messages) if self.turns else set()
 
@@ -118,20 +120,18 @@ class _Builder:
 
     # -- messages
     def message(self, index: int) -> Message:
-        call = self.answers.get(index)
-        return messages.read(self.doc.messages[index], self.answer(call) if call is not None else None, self.heads[index])
+        told = self._told.pop(index, None)
+        if told is None and (call := self.answers.get(index)) is not None:
+            server, name, _ = self.identity(call)
+            told = self.answer(call, server, name, self.recorded(call)[1] if self.has_result(call) else None)
+        return messages.read(self.doc.messages[index], told, self.heads[index])
 
-    def answer(self, call: Call) -> messages.Answer:
-        """What the span of ``call`` will say, so that the message need not."""
-        server, name, _ = self.identity(call)
+    def answer(self, call: Call, server: str | None, name: str, outer: bool | None) -> messages.Answer:
+        """What the span of ``call`` says, so that the message need not."""
+        note = call.note
+        failed = outer if self.has_result(call) else note and note.is_error
         wire = call.nested.wire if call.nested is not None else None
-        if not self.has_result(call):
-            outer = call.note and call.note.is_error
-        else:
-            outer = call.outer if call.outer is not None else self.recorded(call)[1]
-        return messages.answer(
-            self.shape, call.note.id if call.note else None, server, name, wire, bool(call.note and call.note.unknown), bool(outer)
-        )
+        return messages.answer(self.shape, note.id if note else None, server, name, wire, bool(note and note.unknown), bool(failed))
 
     # -- calls
     def has_result(self, call: Call) -> bool:
@@ -142,7 +142,6 @@ class _Builder:
         assert call.result is not None
         item = self.doc.results[call.result]
         if (found := shapes.result(item)) is not None:
-            call.outer = found.is_error
             return found.observation, found.is_error, {}
         return result_fields(item)
 
@@ -223,6 +222,8 @@ class _Builder:
                         b'"absent"'
                     )
             judged = self.judge(call, result, outer)
+            if call.answer is not None:
+                self._told[call.answer] = self.answer(call, server, name, outer)
             if call.result is None and self.summary(call) is not None:
                 result = self.summary_raw(call)
             if judged is not GOOD:
