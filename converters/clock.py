@@ -42,8 +42,10 @@ def from_seconds(value: str | bytes | int | float) -> int:
     whole, dot, fraction = text.partition(b".")
     try:
         if whole.isdigit() and (fraction.isdigit() or not dot):
-            fraction = fraction[:9]
-            return _within(int(whole + fraction) * _NANOS[len(fraction)])
+            if len(fraction) > 9:
+                fraction = fraction[:9]
+            ns = int(whole + fraction) * _NANOS[len(fraction)]
+            return ns if ns < _LARGEST else _within(ns)
         return _within(int(_near(Decimal(text.decode())).scaleb(9)))
     except (InvalidOperation, OverflowError, ValueError) as error:
         raise ValueError(f"not a time in seconds: {text[:40].decode(errors='replace')!r}") from error

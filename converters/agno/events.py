@@ -245,7 +245,8 @@ class Engine:
         if handler is None:
             base = _base(base)
             handler = _HANDLERS.get(base)
-        run = self.runs.get(e.run_id) if e.run_id is not None and e.run_id not in self.waiting else None
+        run_id = e.run_id
+        run = self.runs.get(run_id) if run_id is not None and run_id not in self.waiting else None
         if run is None:
             run = self._run_of(e, odd, base, again)
             if run is None:

@@ -132,7 +132,7 @@ def read_events(source: Source, report: Report, options: ReadOptions) -> Iterato
             if not e.event:
                 report.note("no-event", "an object without event", "lost", line=line.number)
                 continue
-            if e.created_at is None and e.run_id is None and e.workflow_id is None:
+            if e.run_id is None and e.created_at is None and e.workflow_id is None:
                 report.note("control", f"{e.event}: says nothing of a run", "info", line=line.number)
                 good += 1
                 continue

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -95,6 +96,11 @@ class Node:
     ended: Window = UNKNOWN
     hidden: str | None = None  # in a stream: which of its events were not shown ("all", "but the last", "but content")
     content: list[Event] = field(default_factory=list)  # those of its content that were shown
+
+    @cached_property
+    def fields(self) -> dict[str, Raw]:
+        """Its members as they stand in the text. Each look at a large record costs its whole length."""
+        return jsonio.fields(self.raw)
 
     @property
     def kind(self) -> model.RunType:
@@ -245,7 +251,7 @@ def attach(run: OpenRun, n: Node, media: bool = False) -> None:
     elif not jsonio.is_null(r.run_input):
         run.input = r.run_input
     typed = RUN_TYPED if n.kind != "workflow" else RUN_TYPED | {"workflow_id", "workflow_name"}
-    for name, value in jsonio.fields(n.raw).items():
+    for name, value in n.fields.items():
         if name not in typed and name not in run.source and value != Raw(b"null"):
             run.source[name] = value
     run.source.update(n.odd)
@@ -253,7 +259,7 @@ def attach(run: OpenRun, n: Node, media: bool = False) -> None:
         run.attributes["agno.events_hidden"] = n.hidden
     if r.events is not None:
         run.source["stored_events"] = model.raw(len(r.events))
-    facts(run, jsonio.fields(n.raw), media)
+    facts(run, n.fields, media)
     run.plan = plan_of(n, media)
     run.plan.members = list(n.children)
     for requirement, _ in items(Requirement, r.requirements):

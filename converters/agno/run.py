@@ -584,16 +584,18 @@ class OpenRun:
         if start is not None and end is not None and end < start:
             start, end = (end, end) if s.end.exact else (start, start)
         t = self.attempt_of(call.parent) or self.attempt
-        if s.duration is not None and s.start.exact and start is not None:
-            t.low = start if t.low is None else min(t.low, start)
-        if s.end.exact and end is not None:
-            t.high = end if t.high is None else max(t.high, end)
-        known = s.start.exact and s.duration is not None and not (call.children or call.custom or call.delegates)
-        if not t.any_tool or (known and t.first_tool is not None and start is not None and start < t.first_tool):
-            t.any_tool, t.first_tool = True, start if known else None
+        began = start if s.duration is not None and s.start.exact else None  # as the source states it
+        if began is not None and (t.low is None or began < t.low):
+            t.low = began
+        if end is not None and s.end.exact:
+            if t.high is None or end > t.high:
+                t.high = end
+            if t.last_tool is None or end > t.last_tool:
+                t.last_tool = end
+        known = None if call.children or call.custom or call.delegates else began
+        if not t.any_tool or (known is not None and t.first_tool is not None and known < t.first_tool):
+            t.any_tool, t.first_tool = True, known
         self.busy += s.duration or 0
-        if s.end.exact and end is not None:
-            t.last_tool = end if t.last_tool is None else max(t.last_tool, end)
         off = 0 if s.recorded else max(s.start.slack, s.end.slack)
         self.mark(end, off)
         span = spans.tool_call(self, call, start, end, "recorded" if s.recorded else "derived", off)

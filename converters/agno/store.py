@@ -117,6 +117,7 @@ def runs_of(raw: Raw, head: dict[str, Raw] | None = None, depth: int = 0) -> Ite
     found = node(raw)
     if found is None:
         return
+    found.fields = m
     if head:
         r = found.rec
         if r.session_id is None and (session := jsonio.text(head.get("session_id", ABSENT))):

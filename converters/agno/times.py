@@ -158,16 +158,19 @@ class Stretch(Struct, frozen=True, gc=False):
     recorded: bool
 
 
+def _floats(c: Stretch) -> bool:
+    """Whether the source states both ends and the duration."""
+    return c.duration is not None and c.start.exact and c.end.exact
+
+
 def batch(calls: list[Stretch]) -> list[Stretch]:
     """Calls of one assistant message that overlap were collected together: their ``end_time`` is that of the collection and their
     ``start_time`` is worked out from it. All began with the first, and each took its own duration (fixture parallel-astream). Sequential calls
     never overlap, and stay as they are."""
-    if len(calls) < 2:
-        return calls
-    floats = [c for c in calls if c.start.exact and c.end.exact and c.duration is not None]
+    floats = [c for c in calls if _floats(c)] if len(calls) > 1 else []
     if len(floats) < 2:
         return calls
-    starts = sorted((c.start.lo or 0, c.end.lo or 0) for c in floats)
+    starts = sorted([(c.start.lo or 0, c.end.lo or 0) for c in floats])
     groups: list[tuple[int, int, int]] = []  # first start, last end, how many
     for start, end in starts:
         if groups and start < groups[-1][1]:
@@ -175,9 +178,11 @@ def batch(calls: list[Stretch]) -> list[Stretch]:
             groups[-1] = (first, max(last, end), n + 1)
         else:
             groups.append((start, end, 1))
+    if len(groups) == len(floats):
+        return calls
     moved = []
     for c in calls:
-        if c.start.exact and c.end.exact and c.duration is not None:
+        if _floats(c) and c.duration is not None:
             first, _, n = next(g for g in groups if g[0] <= (c.start.lo or 0) <= g[1])
             if n > 1:
                 c = Stretch(point(first), point(first + c.duration), c.duration, False)
