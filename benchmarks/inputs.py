@@ -10,6 +10,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 WORDS = [
@@ -456,6 +457,61 @@ def claude(path: Path, size: int, seed: int = 7) -> int:
             )
             spans += 2
     return spans + 1
+
+
+def run_directory(folder: Path, tasks: int, seed: int = 7) -> Path:
+    """An AgentCompass run directory: the event stream of so many tasks, and each one's result with a trajectory of twenty steps."""
+    root = folder / f"run-{tasks}"
+    if (root / "run_info.json").exists():
+        return root
+    rng = random.Random(seed)
+    root.mkdir(parents=True, exist_ok=True)
+    progress(root / "progress.jsonl", tasks * 5950, seed)
+    began: dict[str, float] = {}
+    with (root / "progress.jsonl").open() as lines:
+        for event in map(json.loads, lines):
+            if event["event"] == "task_started":
+                began[event["task_id"]] = event["timestamp"]
+    for task, now in began.items():
+        place = root / "details" / "normal" / f"{task}--{sha256(task.encode()).hexdigest()}"
+        (place / "attempt-1").mkdir(parents=True)
+        (place / "task.json").write_text(
+            json.dumps({"schema_version": "agentcompass.task.v3", "task_id": task, "attempts": {"1": "attempt-1"}, "category": "level1"})
+        )
+        steps = [_step(rng, task, n, now + n / 100) for n in range(20)]
+        trajectory = {"schema_version": "ACTF_v1.0", "steps": steps, "started_at": _local(now), "finished_at": _local(now + 0.2)}
+        result = {"status": "completed", "metrics": {"correct": True}, "final_answer": "42", "trajectory": trajectory, "issues": []}
+        (place / "attempt-1" / "result.json").write_text(json.dumps(result, indent=2))
+    request = {"benchmark": {"id": "gaia"}, "harness": {"id": "naive_search_agent"}, "model": {"id": "m"}}
+    ended = {"run_id": "bench", "status": "completed", "started_at": f"{_local(START)}+00:00", "finished_at": f"{_local(now + 1)}+00:00"}
+    (root / "run_info.json").write_text(json.dumps({**ended, "request": request}))
+    return root
+
+
+def _local(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def _step(rng: random.Random, task: str, n: int, now: float) -> dict[str, object]:
+    call = {"id": f"call_{task}_{n}", "type": "function", "function": {"name": "search", "arguments": {"query": text(rng, 5)}}}
+    metric = {
+        "prompt_tokens_len": 900 + n,
+        "completion_tokens_len": 40,
+        "llm_infer_ms": 8.0,
+        "env_action_ms": 1.5,
+        "stop_reason": "tool_calls",
+    }
+    return {
+        "step_id": n + 1,
+        "system_prompt": "You are a helpful assistant.",
+        "user_content": text(rng, 20) if n == 0 else "",
+        "tools": [],
+        "assistant_content": {"content": text(rng, 30), "reasoning_content": text(rng, 20), "tool_calls": [call]},
+        "observation": [{"content": text(rng, 120)}],
+        "metric": metric,
+        "started_at": _local(now),
+        "finished_at": _local(now + 0.0095),
+    }
 
 
 GENERATORS: dict[str, tuple[str, Callable[[Path, int], int]]] = {
