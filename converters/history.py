@@ -12,6 +12,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from .jsonio import is_text
 from .model import History, Message, ModelRequest, ReasoningPart, TextPart, ToolCallResponsePart
 
 _encoder = msgspec.json.Encoder()
@@ -30,7 +31,7 @@ def needs_minifying(message: Message) -> bool:
         kind = part.__class__
         if kind is TextPart or kind is ReasoningPart:
             continue
-        if kind is not ToolCallResponsePart or bytes(memoryview(part.response)[:1]) != b'"':  # type: ignore[union-attr]
+        if kind is not ToolCallResponsePart or not is_text(part.response):  # type: ignore[union-attr]
             return True
     return False
 

@@ -229,6 +229,11 @@ def fields(raw: Raw) -> dict[str, Raw]:
         return {}
 
 
+def is_text(raw: Raw) -> bool:
+    """Whether there is a JSON string in ``raw``."""
+    return bool(raw) and memoryview(raw)[0] == _QUOTE
+
+
 def text(raw: Raw) -> str | None:
     """The string that a Raw holds, or None when it holds something else."""
     if raw and memoryview(raw)[0] == _QUOTE:
@@ -283,6 +288,7 @@ __all__ = [
     "fields",
     "inner",
     "is_null",
+    "is_text",
     "mended_as",
     "minify",
     "repair",

@@ -174,7 +174,7 @@ def _common(message: shapes.Common, answer: Answer | None, head: Head | None) ->
     if isinstance(content, str):
         parts = [TextPart(content)] if content else []
     elif isinstance(content, shapes.Told):
-        if content.summary and bytes(memoryview(content.summary)[:1]) != b'"':
+        if content.summary and not jsonio.is_text(content.summary):
             return None
         known = answer or Answer()
         if content.tool_name != known.name or content.is_error is not known.is_error:

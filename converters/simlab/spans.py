@@ -158,6 +158,13 @@ class _Builder:
         server = call.note.server if call.note is not None and call.note.server not in (None, "", "unknown") else server_of(wire)
         return server, bare(wire), ABSENT
 
+    def answer_before(self, index: int, message: int) -> int | None:
+        """The last tool message before ``index`` that answers a call of ``message``."""
+        for i in range(index - 1, message, -1):
+            if (call := self.answers.get(i)) is not None and call.message == message:
+                return i
+        return None
+
     def span_times(self, call: Call) -> tuple[int | None, int | None, Clock, int]:
         """Start, end, clock and uncertainty of a call."""
         at = self.times.at
@@ -168,8 +175,7 @@ class _Builder:
             else:
                 start = at[call.message]
                 if call.position:
-                    earlier = (i for i in range(call.answer - 1, call.message, -1) if self.heads[i].note is not None)
-                    mine = next((i for i in earlier if (c := self.answers.get(i)) is not None and c.message == call.message), None)
+                    mine = self.answer_before(call.answer, call.message)
                     start = at[mine] if mine is not None and at[mine] is not None else start
             if end is None and self.doc.atif:  # the answer has no time of its own; the next message bounds it
                 end = self.times.after(call.answer)
