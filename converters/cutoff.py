@@ -23,7 +23,7 @@ DEEPEST: Final = 4000
 """Containers in each other, above what msgspec decodes."""
 SHALLOW: Final = 256
 """What of a document that is nested too deep to be decoded is kept."""
-_PATIENCE: Final = 2_000_000
+_PATIENCE: Final = 500_000
 """Brackets in a row, below `SHALLOW`, after which a document is given up."""
 
 # Whole strings and small whole containers are passed over in one step each run, so that the walk has a step only for what is nested deeper. All

@@ -48,6 +48,7 @@ _UTF8 = re.compile(
     rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})++"
 )
 _START = re.compile(rb"[ \t\r\n]*+[{\[\"\-0-9tfnNI]")
+_ODD = re.compile(rb"NaN|Infinity|\\u[dD]")
 _SURROGATE = re.compile(rb"\\\\|\\u([dD][89abAB][0-9a-fA-F]{2})(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 
@@ -107,11 +108,11 @@ def unmended(place: int, repairs: list[Repair]) -> int:
 
 def _mendable(error: Exception, data: bytes | memoryview) -> bool:
     """Whether `repair` might help: not where a text breaks off (all of it was read; but a lone surrogate at the very end is told in the same words), is of another
-    type, or is no JSON from its first byte on."""
+    type, is no JSON from its first byte on, or holds nothing that is mended."""
     text = str(error)
     if "truncated" in text:
         return b"\\u" in bytes(data[-16:])
-    return not isinstance(error, msgspec.ValidationError) and _START.match(data) is not None
+    return not isinstance(error, msgspec.ValidationError) and _START.match(data) is not None and _ODD.search(data) is not None
 
 
 def is_utf8(data: bytes | memoryview) -> bool:
