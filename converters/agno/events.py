@@ -583,7 +583,8 @@ def _infer(run: OpenRun, content: bool) -> None:
 
 
 def _content(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    _infer(run, True)
+    if run.old:
+        _infer(run, True)
     r = run.request
     if r is None or (r.over and not r.inferred):
         run.here.append(records.as_event(e, odd))

@@ -44,7 +44,7 @@ PAYLOAD: Final = tuple(
     _stretch(*x) for x in pairwise((_FIELDS[len(BASE)], "input_tokens", "tool", "metrics", "pre_hook_name", "step_response", ""))
 )
 """All that an event may say beside `BASE`, by subject: most events say nothing of most subjects."""
-BESIDE_TEXT: Final = (_stretch("model", "model_provider_data"), _stretch("input_tokens"))
+BESIDE_TEXT: Final = (_stretch("model"),)
 """What a delta says beside its text."""
 BESIDE_TOOL: Final = (_stretch("content_type", "tool"), _stretch("error"))
 """What an event of a call says beside the call and its text."""

@@ -337,10 +337,9 @@ class OpenRun:
 
     def attempt_of(self, parent: str | None) -> Try | None:
         """The attempt with this id: mostly the last."""
-        for t in reversed(self.tries):
-            if t.id == parent:
-                return t
-        return None
+        if self.tries and self.tries[-1].id == parent:
+            return self.tries[-1]
+        return next((t for t in self.tries if t.id == parent), None)
 
     def reach(self, t: Try, start: int | None, end: int | None) -> None:
         if start is not None:

@@ -255,9 +255,9 @@ class Event(Struct, forbid_unknown_fields=True, gc=False):
     workflow_agent: bool | None = None
     reasoning_content: Raw = ABSENT
     thinking: Raw = ABSENT
+    model_provider_data: Raw = ABSENT
     model: str | None = None
     model_provider: str | None = None
-    model_provider_data: Raw = ABSENT
     input_tokens: Raw = ABSENT
     output_tokens: Raw = ABSENT
     total_tokens: Raw = ABSENT

@@ -24,8 +24,6 @@ _NEVER_RAN: Final = (
 )
 _SUSPECT: Final = frozenset({b'"E', b'"T', b'"\\'})
 """How the JSON of one of these begins, escapes included."""
-_QUOTE: Final = ord('"')
-_EMPTY: Final = Raw(b'""')
 _NULL: Final = Raw(b"null")
 _FALSE: Final = Raw(b"false")
 _TOOL_TYPED = frozenset({"tool_call_id", "tool_name", "tool_args", "result", "content", "role"})
@@ -133,9 +131,11 @@ def _never_ran(call: Call) -> str | None:
     """Why a call was not executed, by what Agno answers then. A result may be long: only one that begins alike is decoded."""
     tool, answer = call.tool, call.answer
     for raw in (ABSENT if answer is None else answer.record.content, *((tool.result, tool.content) if tool is not None else ())):
-        if raw and bytes(memoryview(raw)[:2]) in _SUSPECT and (text := jsonio.text(raw)):
-            return next((kind for beginning, kind in _NEVER_RAN if text.startswith(beginning)), None)
-        if raw and raw != _EMPTY and memoryview(raw)[0] == _QUOTE:
+        start = bytes(memoryview(raw)[:2]) if raw else b""
+        if start in _SUSPECT:
+            if text := jsonio.text(raw):
+                return next((kind for beginning, kind in _NEVER_RAN if text.startswith(beginning)), None)
+        elif start[:1] == b'"' and start != b'""':
             return None
     return None
 
