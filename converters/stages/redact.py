@@ -78,22 +78,30 @@ class Redactor:
         # Numbers, ids and the names of the model's own fields are not looked at.
         held: list[Any] = []
         if any(more):
-            held = [value for value in more if value and not (value.__class__ is dict and _BARE.issuperset(map(type, value.values())))]
+            held = [value for value in more if value and not (value.__class__ is dict and _is_bare(value))]
             if span.events and not self._source:
-                held = [[(e.name, e.attributes) for e in value] if value is span.events else value for value in held]
+                events = [(e.name, e.attributes) for e in span.events if not _is_bare(e.attributes) or not self._are_clean((e.name,))]
+                held = [value for value in held if value is not span.events]
+                held.extend(events)
         if self._source and span.source:
             held.append(span.source)
         if held:
             if in_json(_encode((texts, held, None if self._are_ids(span) else _ids(span)))):
                 return self._mended(span, _encode(span if self._source else _without_source(span)))
-        # A span of names and numbers, as most are: the same names come again and again.
-        elif texts not in self._clean or not self._are_ids(span):
-            if in_json(_encode((texts, _ids(span)))):
-                return self._mended(span, _encode(span))
-            if len(self._clean) > 8192:
-                self._clean.clear()
-            self._clean.add(texts)
+        elif not (self._are_clean(texts) and (self._are_ids(span) or self._are_clean(_ids(span)))):
+            return self._mended(span, _encode(span if self._source else _without_source(span)))
         return span
+
+    def _are_clean(self, texts: tuple[str | None, ...]) -> bool:
+        """Whether no rule could touch these names: the same come again and again, and most spans hold nothing else."""
+        if texts in self._clean:
+            return True
+        if in_json(_encode(texts)):
+            return False
+        if len(self._clean) > 8192:
+            self._clean.clear()
+        self._clean.add(texts)
+        return True
 
     def _are_ids(self, span: AnySpan) -> bool:
         """Whether the ids are ids, in which no rule finds anything."""
@@ -194,6 +202,11 @@ class Redactor:
             return data
         out.append(data[last:])
         return b"".join(out)
+
+
+def _is_bare(attributes: dict[str, Any]) -> bool:
+    """Whether there is nothing in these that could be a secret."""
+    return not attributes or all(value.__class__ in _BARE or value == "" for value in attributes.values())
 
 
 def _without_source(span: AnySpan) -> AnySpan:
