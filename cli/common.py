@@ -34,7 +34,7 @@ from ..converters.stages.choose import ALL, Choice, NothingFits, choose
 from ..converters.text import printable
 from ..exporters.file import FULL
 from . import output
-from .inputs import Arguments, Input, Inputs, NotARun, open_input
+from .inputs import Arguments, Input, Inputs, NotARun, open_input, outline
 
 if TYPE_CHECKING:
     from ..exporters.engine import Engine
@@ -601,10 +601,13 @@ class Account:
 
 
 def shares(from_: str | None, one: Input, most: int, least: int) -> list[registry.Share]:
-    """The shares in which an input can be done (`Format.divide`); none where only runs of it were chosen, or it is not on disk."""
-    if one.choice or is_url(one.name) or not (os.path.isfile(one.name) or os.path.isdir(one.name)):  # a pipe can be read once
-        return []
+    """The shares in which an input can be done (`Format.divide`); none where only runs of it were chosen, or it is one file behind a URL."""
     try:
+        if one.folder and not one.choice:
+            with outline(one) as source:
+                return (registry.get(from_) if from_ else registry.detect(source)).divide(source, most, least)
+        if one.choice or is_url(one.name) or not (os.path.isfile(one.name) or os.path.isdir(one.name)):  # a pipe can be read once
+            return []
         source = open_input(one)
         return (registry.get(from_) if from_ else registry.detect(source)).divide(source, most, least)
     except (SpanportError, OSError):

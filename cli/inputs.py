@@ -11,6 +11,7 @@ import os
 import posixpath
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -245,4 +246,23 @@ def open_input(given: str | Input) -> Source:
         import sys
 
         return Source("standard input", stream=sys.stdin.buffer)
-    return fetched(one.name) if one.folder else source_of(one.name)
+    if not one.folder:
+        return source_of(one.name)
+    if one.share is None:
+        return fetched(one.name)
+    with outline(one) as source:
+        wanted = registry.detect(source).needs(source, one.share)
+    return fetched(one.name, wanted)
+
+
+@contextmanager
+def outline(one: Input) -> Iterator[Source]:
+    """A folder behind a URL as one of empty files: enough to tell what is in it."""
+    system, path = file_system(one.name)
+    with tempfile.TemporaryDirectory(prefix="spanport-") as names:
+        try:
+            yield source_of(_skeleton(system, path.rstrip("/"), names))
+        except SpanportError:
+            raise
+        except Exception as error:  # each file system raises its own
+            raise ReadError(str(error).split("\n", 1)[0] or type(error).__name__, input=shown_url(one.name)) from error

@@ -123,6 +123,8 @@ class Format:
     open_field: str | None = None
     carrier: str | None = None
     shares: str | None = None
+    part: str | None = None
+    """``module:function`` that says which files of a folder a share needs: where the folder lies behind a URL, only those are copied."""
 
     def divide(self, source: Source, most: int, least: int) -> list[Share]:
         """The shares in which ``source`` is worth to be read (`ReadOptions.share`): none when it can't be divided. ``most``: processes that wait for work; ``least``:
@@ -136,6 +138,13 @@ class Format:
             if unpacked(source, self, []) is not source:
                 return []  # all of it is told by the carry in the first line
         found: list[Share] = load(self.shares)(source, most, least)
+        return found
+
+    def needs(self, source: Source, share: Share) -> Callable[[str], bool]:
+        """Which files of a folder, by their path in it, ``share`` needs. Of ``source`` only the names count."""
+        if self.part is None:
+            return lambda name: True
+        found: Callable[[str], bool] = load(self.part)(source, share)
         return found
 
     def read(self, source: Source, report: Report, options: ReadOptions | None = None) -> Iterator[Item]:

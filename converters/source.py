@@ -427,13 +427,21 @@ def file_system(url: str) -> tuple[Any, str]:
         raise ReadError(_first_line(error), input=shown_url(url)) from error
 
 
-def fetched(url: str) -> Source:
-    """A folder behind a URL as a Source: copied to a temporary directory, which lives as long as the Source."""
+def fetched(url: str, wanted: Callable[[str], bool] | None = None) -> Source:
+    """A folder behind a URL as a Source: copied to a temporary directory, which lives as long as the Source. ``wanted``: only these files, by their path
+    in the folder."""
     system, path = file_system(url)
     folder = tempfile.TemporaryDirectory(prefix="spanport-")
     target = Path(folder.name) / (path.rstrip("/").rpartition("/")[2] or "run")
+    path = path.rstrip("/") + "/"
     try:
-        system.get(path.rstrip("/") + "/", str(target) + "/", recursive=True)
+        if wanted is None:
+            system.get(path, str(target) + "/", recursive=True)
+        else:
+            names = [n for n in (f.removeprefix(path) for f in system.find(path)) if ".." not in n.split("/") and wanted(n)]
+            for name in names:
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+            system.get([path + n for n in names], [str(target / n) for n in names])
     except Exception as error:
         raise ReadError(_first_line(error), input=shown_url(url)) from error
     return Source(shown_url(url), path=target, _keep=folder)

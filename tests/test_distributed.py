@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from builtins import eval as run_text  # a worker imports it by name
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 distributed = pytest.importorskip("distributed")
 
 from spanport.cli import run  # noqa: E402
+from spanport.cli.common import shares  # noqa: E402
+from spanport.cli.inputs import Inputs, open_input  # noqa: E402
 from spanport.converters.errors import SpanportError  # noqa: E402
 from spanport.exporters.engine import WorkerDied, in_order, open_engine  # noqa: E402
 
@@ -282,6 +285,51 @@ def test_inputs_and_outputs_on_s3(bucket, address, tmp_path, here):
         found = sorted(bucket.find(f"runs/{out}"))
         assert found == [f"runs/{out}/{i % 2}/r{i}.otlp.jsonl" for i in (0, 2, 1, 3)]
         assert all(bucket.cat_file(name) == want for name in found)
+
+
+def test_a_tree_of_runs_on_s3_is_divided(bucket, address, tmp_path, here, monkeypatch):
+    """Each worker copies the runs of its share, and of the others what links need."""
+    tree = tmp_path / "tree"
+    for n, name in enumerate(("mini-swe-agent", "terminus2", "severity", "reused")):
+        shutil.copytree(FIXTURES / "agentcompass" / name, tree / str(n) / name)
+    shutil.copytree(FIXTURES / "agentcompass" / "launch", tree / "launch")
+    bucket.put(f"{tree}/", "runs/tree/", recursive=True)
+    status, err = here("convert", tree, "--to", "otlp-json", "--no-carry", "--jobs", 1, "-o", tmp_path / "here.jsonl")
+    assert status == 0, err
+
+    def spans(path):
+        found = [
+            s
+            for line in path.read_bytes().splitlines()
+            for r in json.loads(line)["resourceSpans"]
+            for c in r["scopeSpans"]
+            for s in c["spans"]
+        ]
+        return sorted(json.dumps(s, sort_keys=True) for s in found)
+
+    one = next(iter(Inputs(["s3://runs/tree/"])))
+    divided = shares(None, one, 2, 2)
+    assert len(divided) > 3
+    source = open_input(replace(one, share=divided[0]))
+    copied = [p for p in source.path.rglob("*") if p.is_file()]
+    assert {p.name for p in copied if "mini-swe-agent" not in p.parts} == {"progress.jsonl", "run_info.json"}
+    assert len([p for p in copied if "mini-swe-agent" in p.parts]) == len([p for p in (tree / "0").rglob("*") if p.is_file()])
+    for engine, jobs in (("local", 2), (address, 1)):
+        status, err = here(
+            "convert",
+            "s3://runs/tree/",
+            "--to",
+            "otlp-json",
+            "--no-carry",
+            "--engine",
+            engine,
+            "--jobs",
+            jobs,
+            "-o",
+            tmp_path / "there.jsonl",
+        )
+        assert status == 0, err
+        assert spans(tmp_path / "there.jsonl") == spans(tmp_path / "here.jsonl")
 
 
 def test_what_s3_says_is_one_line(bucket, here):

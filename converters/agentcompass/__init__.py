@@ -78,6 +78,7 @@ FORMATS = (
         reader=f"{__name__}.read:read",
         schema=f"{__name__}.described:FILES",
         shares=f"{__name__}.layout:shares",
+        part=f"{__name__}.layout:part",
         folder=True,
     ),
     Format(

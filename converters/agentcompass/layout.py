@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -92,6 +92,18 @@ def shares(source: Source, most: int, least: int) -> list[Share]:
         return []
     tasks = _tasks(root)
     return [] if tasks < least else evenly(min(most, tasks))
+
+
+def part(source: Source, share: Share) -> Callable[[str], bool]:
+    """See `Format.needs`: the runs of this share, and of the others what names them for links."""
+    root = source.path
+    runs = [] if root is None or is_run(root) else list(run_directories(root))
+    others = tuple(f"{r.relative_to(root)}/" for n, r in enumerate(runs) if root is not None and not in_stretch(n, len(runs), share))
+
+    def needed(name: str) -> bool:
+        return not name.startswith(others) or name.rpartition("/")[2] in ("progress.jsonl", "run_info.json")
+
+    return needed
 
 
 def _tasks(root: Path) -> int:
