@@ -208,6 +208,23 @@ def test_deep_without_an_end_is_given_up():
     assert time.perf_counter() - begin < 30
 
 
+def test_protobuf_that_breaks_off_keeps_its_whole_spans():
+    """The witness counts spans with the protobuf library, by where each ends."""
+    from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+    data = (FIXTURES / "cli/bench.otlp.pb").read_bytes()
+    spans = [s.SerializeToString() for g in TracesData.FromString(data).resource_spans for part in g.scope_spans for s in part.spans]
+    ends, at = [], 0
+    for span in spans:
+        at = data.index(span, at) + len(span)
+        ends.append(at)
+    for cut in range(ends[0], len(data), max(1, len(data) // 60)):
+        items, report = read("otlp-proto", data[:cut])
+        assert sum(not isinstance(i, TraceHeader) for i in items) == sum(end <= cut for end in ends)
+        assert report.lost
+        assert any(n.byte == cut for n in report.notices)
+
+
 def test_two_documents_in_one_file_are_told():
     data = sample("atif").rstrip()
     items, report = read("atif", data + data)

@@ -482,6 +482,43 @@ def places(data: memoryview) -> Iterator[tuple[int, int]]:
         at = start + size
 
 
+_SIZES: Final = {1: 8, 5: 4}
+"""Bytes of the wire types that have a fixed size."""
+
+
+def whole_fields(data: memoryview, inside: tuple[int, ...]) -> bytes:
+    """A message that breaks off, up to its last whole field. ``inside``: numbers of the fields, from the outside in, of which the last may be given in part."""
+    at = 0
+    while at < len(data):
+        start = at
+        try:
+            tag, at = read_varint(data, at)
+            kind = tag & 7
+            if kind == 0:
+                at = read_varint(data, at)[1]
+                size = 0
+            else:
+                size, at = read_varint(data, at) if kind == 2 else (_SIZES[kind], at)
+        except (IndexError, ValueError, KeyError):
+            return bytes(data[:start])
+        if at + size > len(data):
+            if kind != 2 or not inside or tag >> 3 != inside[0]:
+                return bytes(data[:start])
+            part = whole_fields(data[at:], inside[1:])
+            return b"".join((data[:start], _varint(tag), _varint(len(part)), part))
+        at += size
+    return bytes(data)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
 def proto_value(v: Any) -> Any:
     """An AnyValue message as a plain value."""
     which = v.WhichOneof("value")
@@ -551,8 +588,13 @@ def read_proto(source: Source, report: Report, options: ReadOptions) -> Iterator
         for start, end in places(data):
             try:
                 if end > len(data):
-                    raise DecodeError(f"{end - len(data):,} bytes are missing")
-                group = ResourceSpans.FromString(bytes(data[start:end]))
+                    missing = f"{end - len(data):,} bytes are missing"
+                    group = ResourceSpans.FromString(whole_fields(data[start:], (2,)))
+                    if not any(part.spans for part in group.scope_spans):
+                        raise DecodeError(missing)
+                    report.note("truncated", f"{missing}; what is whole before was read", "lost", byte=len(data))
+                else:
+                    group = ResourceSpans.FromString(bytes(data[start:end]))
             except (DecodeError, RecursionError) as error:
                 first = first or ReadError(f"no ResourceSpans: {error}", input=source.name, byte=start)
                 report.note("bad-message", f"no ResourceSpans: {error}", "lost", byte=start)
