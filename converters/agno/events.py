@@ -8,7 +8,6 @@ trace is open.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,18 +17,18 @@ from .. import ids, jsonio, model
 from ..errors import Report
 from ..model import ABSENT, AnySpan, Item, TraceHeader
 from ..registry import ReadOptions
-from . import ending, messages, records, workflow
+from . import ending, records, workflow
+from .handlers import HANDLERS, HIDDEN, KNOWN, TERMINAL
 from .parts import FAMILY, Call, OpenPhase, Trace
 from .run import OpenRun
-from .schema import BASE, Event, Execution, Record, executions, items
-from .schema import Requirement as Requirement
-from .times import UNKNOWN, Window, clocks, number, point, window
+from .schema import Event
+from .times import Window, window
 
 
 def _base(name: str) -> str:
     """An event's name without ``Team``, and as the later versions have it."""
     bare = name.removeprefix("Team")
-    if bare in _HANDLERS:
+    if bare in HANDLERS:
         return bare
     return _ALIASES.get(bare, _ALIASES.get(name, name))
 
@@ -241,10 +240,10 @@ class Engine:
     def event(self, e: Event, odd: dict[str, Raw], again: bool = False) -> None:
         """One event, in the order of the stream."""
         base = e.event
-        handler = _HANDLERS.get(base)
+        handler = HANDLERS.get(base)
         if handler is None:
             base = _base(base)
-            handler = _HANDLERS.get(base)
+            handler = HANDLERS.get(base)
         run_id = e.run_id
         run = self.runs.get(run_id) if run_id is not None and run_id not in self.waiting else None
         if run is None:
@@ -276,7 +275,7 @@ class Engine:
                 return None
             run_id = self.last.run_id
         if run_id in self.waiting:
-            self.waiting[run_id].waiting.append((run_id, base in _TERMINAL, e, odd))
+            self.waiting[run_id].waiting.append((run_id, base in TERMINAL, e, odd))
             return None
         run = self.runs.get(run_id)
         if run is None and run_id in self.held:
@@ -287,7 +286,7 @@ class Engine:
             and (run_id in self.thin or ((e.workflow_run_id or e.parent_run_id) and run_id not in self.plans and run_id not in self.ended))
         ):
             # a run inside another whose events are hidden: the record in the outer run's end may tell the rest
-            if base in _HIDDEN:
+            if base in HIDDEN:
                 self.thin.setdefault(run_id, []).append((e, odd))
                 return None
             for held in self.thin.pop(run_id, ()):
@@ -364,7 +363,7 @@ class Engine:
 
     def other(self, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
         """An event without a span of its own stays an event of the span in which it came: a call's, when it names one."""
-        if e.event.removeprefix("Team") not in _KNOWN:
+        if e.event.removeprefix("Team") not in KNOWN:
             self.report.note("unknown-event", f"{e.event} is kept as an event of its span", "info")
         found = records.as_event(e, odd)
         call = run.open_call(e.tool_call_id) if e.tool_call_id else next((c for c in run.calls if c.begun and not c.over), None)
@@ -557,228 +556,4 @@ class Engine:
                 self.end(run, run.ending, run.terminal)
 
 
-# ------------------------------------------------------------------------------------------------------ handlers
-def _started(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    run.model, run.provider = e.model or run.model, e.model_provider or run.provider
-    run.stated = True
-    run.old = e.nested_depth is None
-    run.start(run.now)
-    run.previous = run.now
-    run.attempt.source.update({k: v for k, v in records.payload(e, odd).items() if k not in ("model", "model_provider")})
-
-
-def _continued(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    run.resume(run.now)
-    run.attempt.source.update(odd)
-
-
-def _infer(run: OpenRun, content: bool) -> None:
-    """1.x and streams before 2.4 have no request events: one stands between the start (or the last tool) and what it gave. A call that begins in the
-    second in which the one before it ended, with no text between, is taken for the same turn's."""
-    if not run.old or not run.stated or run.requests_seen:
-        return
-    r = run.request
-    if r is None or (r.calls and all(c.over for c in r.calls) and (content or run.now.lo != run.previous.lo)):
-        run.request_start(Window(run.previous.lo, run.now.hi), None, None, inferred=True)
-
-
-def _content(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    if run.old:
-        _infer(run, True)
-    r = run.request
-    if r is None or (r.over and not r.inferred):
-        run.here.append(records.as_event(e, odd))
-        return
-    text, thought = jsonio.text(e.content), jsonio.text(e.reasoning_content) or jsonio.text(e.thinking)
-    extra = records.payload(e, odd, records.BESIDE_TEXT)
-    at = run.now.lo
-    r.provider = r.provider or e.model_provider
-    if e.model_provider_data:
-        r.response_id = r.response_id or jsonio.text(jsonio.fields(e.model_provider_data).get("id", ABSENT))
-        if r.source.setdefault("model_provider_data", e.model_provider_data) != e.model_provider_data:
-            extra["model_provider_data"] = e.model_provider_data
-    if extra:
-        for name in _REPEATED:  # sent again with every delta: kept once
-            if name in extra and r.source.setdefault(name, extra[name]) == extra[name]:
-                del extra[name]
-    if e.content_type is not None and e.content_type != "str":
-        extra["content_type"] = model.raw(e.content_type)
-    if e.workflow_agent:
-        extra["workflow_agent"] = Raw(b"true")
-    if thought:
-        r.reasoning.append(thought)
-        r.chunks.append(model.Chunk(time=at, length=len(thought), part="reasoning", source=extra if not text else {}))
-    if text is not None and (text or not thought):
-        r.text.append(text)
-        r.chunks.append(model.Chunk(time=at, length=len(text), source=extra))
-    elif text is None and not jsonio.is_null(e.content):
-        r.content = e.content
-        r.chunks.append(model.Chunk(time=at, length=0, source={**extra, "content": e.content}))
-    elif text is None and not thought:
-        r.chunks.append(model.Chunk(time=at, length=0, source=extra))
-    if r.inferred and r.first_token is None:
-        r.over, r.done = True, run.now
-    elif r.inferred:
-        r.done = run.now
-
-
-_REPEATED: Final = ("references", "reasoning_steps", "reasoning_messages", "additional_input", "citations")
-
-
-def _request_started(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    run.request_start(run.now, e.model, e.model_provider)
-    if odd and run.request is not None:
-        run.request.source.update(odd)
-
-
-def _request_completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    source = dict(odd)
-    if e.time_to_first_token:
-        source["time_to_first_token"] = e.time_to_first_token
-    if (r := run.request) is not None:
-        for name, value, known in (("model", e.model, r.model), ("model_provider", e.model_provider, r.provider)):
-            if value is not None and value != known:
-                source[name] = model.raw(value)
-    run.request_end(run.now, messages.counts(e), number(e.time_to_first_token), source)
-
-
-def tools_of(e: Event, run: OpenRun, started: bool) -> list[Execution]:
-    """The tools an event is about: ``tool``; or, in 1.1, those of the cumulative ``tools`` that are new (or newly answered)."""
-    if e.tool:
-        found = executions([e.tool])
-        if found and (found[0][0].tool_call_id is not None or jsonio.fields(e.tool)):
-            return found
-    found = []
-    for tool, raw in executions(e.tools):
-        answered = not (jsonio.is_null(tool.content) and jsonio.is_null(tool.result)) or tool.tool_call_error is not None
-        if (started and not answered and run.open_call(tool.tool_call_id) is None) or (
-            not started and answered and run.open_call(tool.tool_call_id) is not None
-        ):
-            found.append((tool, raw))
-    return found
-
-
-def _tool_started(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    _infer(run, False)
-    if run.request is not None and run.request.inferred and not run.request.over:
-        run.request.over, run.request.done = True, run.now
-    for tool, raw in tools_of(e, run, True):
-        call = run.tool_start(run.now, tool, raw)
-        call.source.update(odd)
-
-
-def _tool_completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    for tool, raw in tools_of(e, run, False):
-        call = run.open_call(tool.tool_call_id, tool.tool_name)
-        if call is not None and call.waiting:
-            engine.release(call)
-        if call is not None and call.ending:
-            engine.completed(call, clocks(tool.metrics).end)
-        text = jsonio.text(e.content)
-        if call is not None:
-            call.source.update(records.payload(e, odd, records.BESIDE_TOOL))
-            if text is not None:
-                call.source["completed"] = e.content
-        run.tool_end(run.now, tool, raw, text)
-    run.previous = run.now
-
-
-def _tool_error(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    for tool, raw in tools_of(e, run, False):
-        call = run.open_call(tool.tool_call_id, tool.tool_name)
-        if call is not None and call.waiting:
-            engine.release(call)
-        if call is not None and call.ending:
-            engine.completed(call, None)
-        run.tool_error(run.now, tool, raw, jsonio.text(e.error))
-
-
-def _content_completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    if odd:
-        run.here.append(records.as_event(e, odd))
-
-
-def _embedded(engine: Engine, run: OpenRun, e: Event) -> None:
-    """Records inside a terminal event are records like any other (`agno.md` §22.5)."""
-    for raw in [*(e.member_responses or ()), *(e.step_executor_runs or ())]:
-        node = records.node(raw, run.run_id)
-        if node is not None:
-            records.embedded(engine, run, node)
-
-
-def _completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    run.metrics = e.metrics or run.metrics
-    if run.node is None or not run.output:
-        run.output = e.content if not jsonio.is_null(e.content) else run.output
-    records.terminal(run, e, odd)
-    if e.messages and run.plan is None:  # 1.1: the last event is the whole record
-        run.plan = records.plan_of(
-            records.Node(Record(run_id=run.run_id, messages=e.messages), {}, ABSENT, run.run_id), engine.options.media
-        )
-    _embedded(engine, run, e)
-    engine.flush_thin(run.trace, run.run_id)
-    engine.finish(run, run.ending if run.ending in ("cancelled", "error") else records.stated(run) or "completed", run.now)
-
-
-def _error(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    run.ending = "error"
-    text = jsonio.text(e.content) or jsonio.text(e.error)
-    run.error = model.Error(type=e.error_type, message=text)
-    records.terminal(run, e, odd)
-    engine.finish(run, "error", run.now, hold=run.node is None)
-
-
-def _cancelled(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    """A RunCompleted with the metrics follows (fixture cancelled/stream-model): the run ends there, or with the input."""
-    run.ending = "cancelled"
-    run.error = model.Error(type="cancelled", message=jsonio.text(e.reason) or jsonio.text(e.content))
-    run.terminal = run.now
-    run.source.update({k: v for k, v in records.payload(e, odd).items() if k == "reason"})
-
-
-def _paused(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    run.ending = "paused"
-    run.terminal = run.now
-    for requirement, _ in items(Requirement, e.requirements):
-        at = window(requirement.created_at)
-        if at.exact and requirement.tool_execution and run.now.holds(at.lo or 0, 10**9):
-            run.paused = max(run.paused or 0, at.lo or 0)
-    run.source.update({k: v for k, v in records.payload(e, odd).items() if k in ("requirements",)})
-    if run.node is None and not jsonio.is_null(e.content):
-        run.output = e.content
-    run.pause(executions(e.tools))
-
-
-_HANDLERS: Final[dict[str, Callable[[Engine, OpenRun, Event, dict[str, Raw]], None]]] = {
-    "RunStarted": _started,
-    "RunContinued": _continued,
-    "RunContent": _content,
-    "RunIntermediateContent": _content,
-    "RunContentCompleted": _content_completed,
-    "RunCompleted": _completed,
-    "RunError": _error,
-    "RunCancelled": _cancelled,
-    "RunPaused": _paused,
-    "ModelRequestStarted": _request_started,
-    "ModelRequestCompleted": _request_completed,
-    "ToolCallStarted": _tool_started,
-    "ToolCallCompleted": _tool_completed,
-    "ToolCallError": _tool_error,
-}
-_KNOWN: Final = frozenset(
-    {
-        "CustomEvent",
-        "ReasoningStep",
-        "ReasoningContentDelta",
-        "TaskStateUpdated",
-        "TaskCreated",
-        "TaskUpdated",
-        "MemoryUpdated",
-        "WorkflowAgentStarted",
-    }
-)
-"""Events that have no span and are no surprise."""
-_HIDDEN: Final = frozenset({"RunContent", "RunContentCompleted", "RunCompleted", "RunIntermediateContent"})
-_TERMINAL: Final = frozenset({"RunCompleted", "RunError", "RunCancelled"})
-
-__all__ = ["BASE", "PHASES", "UNKNOWN", "Engine", "point"]
+__all__ = ["PHASES", "Engine"]
