@@ -10,6 +10,7 @@ marked unfinished. Repeats of a phase are events on it. ``execution_plan_resolve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -71,6 +72,14 @@ MAX_EVENTS: Final = 10_000
 _STATUS: Final[dict[str | None, Status]] = {"completed": "ok", "failed": "error", "timed_out": "error"}
 ERROR_TYPES: Final = {"timed_out": "timeout"}
 _GLUE = b'{"run_id"'
+_HEAD: Final = re.compile(
+    rb'\{"run_id": ?"([^"\\]*)", ?"event": ?"[a-z_]+", ?"timestamp": ?([0-9]{10}\.[0-9]{1,9}), ?"task_id": ?"([ !#-\[\]-~]+)"'
+).match
+"""A line's beginning as it is written, where the task's id is plain ASCII."""
+_TAIL: Final = re.compile(
+    rb'"orchestration_id": ?(?:"[^"\\{}]*"|null), ?"request_key": ?(?:"[^"\\{}]*"|null), ?"request_name": ?(?:"[^"\\{}]*"|null), ?"request_index": ?(?:[0-9]+|null)\}\Z'
+).search
+"""A line's end, which says of which launch it is."""
 _DIGITS: Final[tuple[int, ...]] = tuple(10 ** (9 - n) for n in range(10))
 """What a fraction of a second of n digits is multiplied by to give ns."""
 
@@ -94,6 +103,7 @@ class Progress:
         """Which tasks are told of (a share of the run); None for all. Of the others only the times count."""
         self.whole = True
         """Whether this share tells of the run."""
+        self._tail, self._of, self._newest = b"", b"", b""
         self.of_lines = report
         """What there is to say of lines as such: the same in each share, so only one of them says it."""
 
@@ -102,6 +112,8 @@ class Progress:
         """What is complete with this line. A line that fails is searched for events that were glued to a torn one (fixture: glued-lines)."""
         out: list[Item] = []
         data = line.data
+        if self._tail and self._passes(data):
+            return out
         try:
             if not data.isascii():
                 data.decode()  # msgspec looks only at the strings that it decodes, not into a payload
@@ -112,7 +124,22 @@ class Progress:
             return out
         if self.wanted is None or event.task_id is None or self.wanted(event.task_id) or not self._pass(event):
             self._take(event, NOTHING, line.number, out)
+            if not self.whole and not self._tail and self._last is not None and (tail := _TAIL(data)) is not None:
+                self._tail, self._of = tail.group(), self._last[1].first.run_id.encode("utf-8", "surrogatepass")
         return out
+
+    def _passes(self, data: bytes) -> bool:
+        """Whether a line is one of another share's task, as plain as can be, of the run of the line before, and not back in time: then it need not be decoded. If
+        it is torn all the same, the share that tells of lines says so."""
+        found = _HEAD(data)
+        if found is None or not data.endswith(self._tail) or data.count(b'"task_id"') > 1 or data.find(_GLUE, 1) > 0:
+            return False
+        run, time, task = found.groups()
+        if run != self._of or time < self._newest or self.wanted is None or self.wanted(task.decode("ascii")):
+            return False
+        self._newest = time
+        self.lines += 1
+        return True
 
     def _pass(self, e: Line) -> bool:
         """What `_take` does with an event of a task that is not wanted, in a third of the time; False where there is more to it."""
@@ -168,6 +195,11 @@ class Progress:
     def _take(self, e: Line, odd: dict[str, Raw], number: int, out: list[Item]) -> None:
         self.lines += 1
         identity = (e.orchestration_id, e.request_index, e.run_id)
+        if self._newest and self._last is not None:  # the time of what `_passes` passed over
+            self._last[1].span.last = max(self._last[1].span.last, self._time(Raw(self._newest)) or 0)
+            self._newest = b""
+        if self._tail and (self._last is None or self._last[0] != identity or e.event == "run_finished"):
+            self._tail = b""
         time = self._time(e.timestamp)
         fresh = False
         if self._last is not None and self._last[0] == identity:
