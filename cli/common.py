@@ -79,6 +79,8 @@ def runs(command: F) -> F:
     @click.option("--run", metavar="ID", help="Only the trace that holds this run.")
     @wraps(command)
     def wrapped(*args: Any, runs: tuple[str, ...], **given: Any) -> Any:
+        if "" in runs:
+            raise click.UsageError("a RUN is empty (a variable that is not set?)")
         if runs.count("-") > 1:
             raise click.UsageError("- stands for standard input, which can be read once")
         named = Arguments(runs)

@@ -193,6 +193,8 @@ def command(
         if target.writer is None:
             raise UsageError(f"{to} is read only")
         inputs = Inputs(runs, from_)
+        if output == "":
+            raise UsageError("-o is empty (a variable that is not set?)")
         several = _several(inputs)
         to_folder = output not in (None, "-") and (
             several or str(output).endswith("/") or (Path(str(output)).is_dir() and not _one_folder(inputs))

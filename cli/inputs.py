@@ -138,24 +138,26 @@ class Inputs:
         return any(self.from_ in (None, f.name) for f, m in registry.candidates(registry.probe(source)) if m.certainty >= registry.ONE_RUN)
 
     def _walk(self, folder: str) -> Iterator[tuple[str, bool]]:
-        try:
-            entries = sorted(os.scandir(folder), key=lambda e: e.name)
-        except OSError as error:
-            raise ReadError(error.strerror or str(error), input=folder) from error
-        for entry in entries:
-            if entry.name.startswith("."):
+        """What lies in the folder at any depth, in the order of names, each with whether it is a folder that is one run. Not by recursion: folders may
+        be deeper than calls."""
+        open_ = [_entries(folder)]
+        while open_:
+            entry = next(open_[-1], None)
+            if entry is None:
+                open_.pop()
+            elif entry.name.startswith(".") or (
+                self._output is not None and entry.is_dir() and os.path.realpath(entry.path) == self._output
+            ):
                 continue
-            if self._output is not None and entry.is_dir() and os.path.realpath(entry.path) == self._output:
-                continue
-            if entry.is_dir(follow_symlinks=False):
+            elif entry.is_dir(follow_symlinks=False):
                 try:
                     whole = self._one_run(source_of(entry.path))
+                    if not whole:
+                        open_.append(_entries(entry.path))
                 except ReadError:  # it can't be listed: said when it is read
                     whole = True
                 if whole:
                     yield entry.path, True
-                else:
-                    yield from self._walk(entry.path)
             elif entry.is_file() and not entry.name.endswith(_NOT_RUNS):
                 yield entry.path, False
 
@@ -186,7 +188,10 @@ class Inputs:
         except (SpanportError, GeneratorExit):
             raise
         except Exception as error:  # each file system raises its own
-            raise ReadError(str(error).split("\n", 1)[0] or type(error).__name__, input=shown_url(url)) from error
+            said = str(error).split("\n", 1)[0]
+            if said in ("", url):  # of HTTP, for whatever went wrong
+                said = "not found, or the server can't be reached" if isinstance(error, FileNotFoundError) else type(error).__name__
+            raise ReadError(said, input=shown_url(url)) from error
 
     def _remote_folder(self, argument: str, path: str, names: str, address: Callable[[str], str]) -> Iterator[Input]:
         if self._one_run(source_of(names)):
@@ -195,6 +200,13 @@ class Inputs:
         for copy, whole in self._walk(names):
             relative = _relative(copy, names)
             yield Input(address(f"{path}/{relative}"), relative, argument, found=True, folder=whole)
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    try:
+        return iter(sorted(os.scandir(folder), key=lambda e: e.name))
+    except OSError as error:
+        raise ReadError(error.strerror or str(error), input=folder) from error
 
 
 def _skeleton(system: Any, path: str, target: str) -> str:

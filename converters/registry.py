@@ -125,6 +125,8 @@ class Format:
     shares: str | None = None
     part: str | None = None
     """``module:function`` that says which files of a folder a share needs: where the folder lies behind a URL, only those are copied."""
+    no_schema: str | None = None
+    """Why there is no ``schema``, and what to do."""
 
     def divide(self, source: Source, most: int, least: int) -> list[Share]:
         """The shares in which ``source`` is worth to be read (`ReadOptions.share`): none when it can't be divided. ``most``: processes that wait for work; ``least``:

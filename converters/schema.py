@@ -1,7 +1,8 @@
 """JSON Schema of a format, made from the msgspec Structs that its reader decodes with, so that the two can't differ.
 
 `msgspec.json.schema` can't show a Struct with a Raw default, and Raw says nothing about what it holds: so the Structs are mirrored, with Raw
-as "any JSON value". Protobuf messages (OTLP) are described from their descriptors, by the rules of OTLP's JSON encoding.
+as "any JSON value", or as what ``HELD`` of their module says that the reader decodes it with (``{Struct: {field: type}}``). A format that reads field by field has Structs
+that describe what it looks for; tests hold them against the fixtures. Protobuf messages (OTLP) are described from their descriptors, by the rules of OTLP's JSON encoding.
 """
 
 from __future__ import annotations
@@ -21,12 +22,17 @@ _MODULE = f"{__name__}._mirrors"
 
 
 def json_schema(format: str) -> dict[str, Any]:
-    """The JSON Schema (2020-12) of one document, or of one line, of ``format``. UsageError when the format has none."""
+    """The JSON Schema (2020-12) of one document, or of one line, of ``format``; of a folder, of any of the documents in it. UsageError when it has none, and why."""
     one = get(format)
     if one.schema is None:
-        raise UsageError(f"{format} has no schema")
+        raise UsageError(f"{format} has no JSON Schema: {one.no_schema or 'it is not JSON'}")
     subject = load(one.schema)
-    found = _message(subject) if hasattr(subject, "DESCRIPTOR") else schema_of(subject)
+    if isinstance(subject, dict):  # documents by the name of their file
+        parts = {name: schema_of(part) for name, part in subject.items()}
+        inner = {name: definition for part in parts.values() for name, definition in part.pop("$defs").items()}
+        found = {"anyOf": [{"title": name, **part} for name, part in parts.items()], "$defs": inner}
+    else:
+        found = _message(subject) if hasattr(subject, "DESCRIPTOR") else schema_of(subject)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": one.title, **found}
 
 
@@ -71,8 +77,9 @@ def _struct(subject: type[Struct], module: types.ModuleType, seen: dict[type, st
     setattr(module, name, None)  # the name is taken while its fields are looked at
     fields: list[Any] = []
     names: dict[str, str] = {}
+    held = getattr(sys.modules[subject.__module__], "HELD", {}).get(subject, {})
     for one in msgspec.structs.fields(subject):
-        kind = _mirror(one.type, module, seen)
+        kind = _mirror(held.get(one.name, one.type), module, seen)
         names[one.name] = one.encode_name
         if one.required:
             fields.append((one.name, kind))

@@ -8,7 +8,7 @@ Payloads stay ``Raw``.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Final, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import Raw, Struct
@@ -336,6 +336,25 @@ BASE = (
     "event_index",
 )  # fmt: skip
 """Fields that say which run and step an event belongs to, and when; all others are its payload. They stand first in `Event`."""
+
+HELD: Final[dict[type[Struct], dict[str, Any]]] = {
+    Record: {
+        "messages": list[Message] | None,
+        "additional_input": list[Message] | None,
+        "reasoning_messages": list[Message] | None,
+        "tools": list[Tool] | None,
+        "events": list[Event] | None,
+        "requirements": list[Requirement] | None,
+        "member_responses": list[Record] | None,
+        "step_results": list[StepOutput | list[StepOutput]] | None,
+        "step_responses": list[StepOutput | list[StepOutput]] | None,
+        "step_executor_runs": list[Record] | None,
+    },
+    Message: {"tool_calls": list[Asked] | None},
+    StepOutput: {"steps": list["StepOutput"] | None},
+    Event: {"tool": Tool | None, "tools": list[Tool] | None, "requirements": list[Requirement] | None},
+}
+"""What Raw fields hold, each item of which is decoded by itself, so that an odd one costs no other: for the JSON Schema."""
 
 T = TypeVar("T", bound=Struct)
 

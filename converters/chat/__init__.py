@@ -63,6 +63,7 @@ FORMATS = (
         recognised="a list of messages with a role, an object with messages, or events turn_start, tool_call, artifact …",
         detect=_detect,
         reader=f"{__name__}.read:read",
+        schema=f"{__name__}.described:Conversation",
     ),
     Format(
         name="artifact-table",
@@ -71,5 +72,6 @@ FORMATS = (
         recognised="rows with id, type, payload and thread_id or turn",
         detect=_detect_table,
         reader=f"{__name__}.read:read_table",
+        schema=f"{__name__}.described:Rows",
     ),
 )

@@ -48,5 +48,6 @@ FORMATS = (
         reader=f"{__name__}.decode:read_proto",
         writer=f"{__name__}.write:write_proto",
         carrier=f"{__name__}.carrying:PROTO",
+        no_schema="it is binary; spanport schema otlp-json is that of the same messages as JSON",
     ),
 )

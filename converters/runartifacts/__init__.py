@@ -31,6 +31,7 @@ FORMATS = (
         open_field="metadata",
         suffix=".artifacts.json",
         reader=f"{__name__}.read:read",
+        schema=f"{__name__}.schema:Document",
         writer=f"{__name__}.write:write",
     ),
 )

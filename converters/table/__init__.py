@@ -10,5 +10,6 @@ FORMATS = (
         recognised="write only",
         suffix=".csv",
         writer=f"{__name__}.write:write",
+        no_schema="it is a table; the first line of the CSV names its columns",
     ),
 )
