@@ -34,7 +34,7 @@ _IN_MEMORY = 8 << 20
 """A document that has no file of its own (compressed, a pipe, a URL) is held in memory up to here, then in a temporary file."""
 _GZIP, _ZSTD = b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
 _MAGIC = len(_ZSTD)
-_URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]+(?:::)?)+://")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]++(?:::[A-Za-z][A-Za-z0-9+.\-]++)*+://")
 
 
 class Line(Struct, frozen=True, gc=False):

@@ -6,6 +6,7 @@ The good samples are the smallest fixtures that are recognised as each format, s
 import json
 import os
 import random
+import re
 import shutil
 import time
 from functools import lru_cache
@@ -15,7 +16,7 @@ import pytest
 from spanport.cli import run
 from spanport.converters import registry
 from spanport.converters.errors import ReadError, Report
-from spanport.converters.source import source_of
+from spanport.converters.source import is_url, source_of
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 DEEP = 200_000
@@ -61,6 +62,62 @@ def tried(capfd, path: Path, *more: str) -> tuple[int, str, list[str]]:
     if status == 0:
         assert not [x for x in lines if x.startswith("error")], err
     return status, out, lines
+
+
+COMMANDS = (["show"], ["check", "-j1", "--json"], ["convert", "-j1", "--to", "spanport", "-o", "out", "--errors", "errors"])
+
+
+def by_every_command(monkeypatch, capfd, path: Path, *more: str) -> int:
+    """What `show`, `check` and `convert` have in common: status, at most three lines that name file and place, what was lost in the errors file. Gives the status."""
+    monkeypatch.chdir(path.parent)
+    statuses = {}
+    for command in COMMANDS:
+        capfd.readouterr()
+        status = statuses[command[0]] = run([*command, *more, path.name])
+        _, err = capfd.readouterr()
+        lines = err.splitlines()
+        assert status in (0, 1, 3), (command, status, err)
+        assert "Traceback" not in err, (command, err)
+        assert len(lines) <= 3, (command, err)
+        if status == 1 or (status == 3 and command[0] != "check"):
+            assert path.name in err, (command, err)
+        if status == 3 and command[0] != "check":
+            assert re.search(r"line \d|byte \d|\$", err), (command, err)
+    assert len(set(statuses.values())) == 1, statuses
+    kept = [json.loads(x) for x in Path("errors").read_text().splitlines()]
+    assert bool(kept) == (status != 0)
+    for one in kept:
+        assert one["input"] == path.name
+        assert one["message"]
+    if status == 3:
+        assert Path("out").read_bytes().strip(), "a part was read, and nothing written"
+    Path("out").unlink(missing_ok=True)
+    return status
+
+
+@pytest.mark.parametrize("format", NAMES)
+def test_every_command_says_the_same(tmp_path, monkeypatch, capfd, format):
+    data = samples()[format].read_bytes()
+    path = tmp_path / samples()[format].name
+    cuts = random.Random(5).sample(range(len(data)), 6)
+    for word, changed in {
+        **variants(data),
+        **{f"cut {n}": data[:n] for n in cuts},
+        "empty": b"",
+        "space": b" \n" * 50,
+        "null": b"null",
+    }.items():
+        path.write_bytes(changed)
+        try:
+            status = by_every_command(monkeypatch, capfd, path, "--from", format)
+        except AssertionError as error:
+            raise AssertionError(f"{word}: {error}") from error
+        if word in ("empty", "space", "null"):
+            assert status == 1, word
+        if word in ("crlf", "bom") and format != "otlp-proto":
+            assert status == 0, word
+        if word in ("bad-line", "binary-line", "deep-line") and len(data.splitlines()) > 3 and registry.get(format).lines:
+            assert status == 3, word
 
 
 def variants(data: bytes) -> dict[str, bytes]:
@@ -236,3 +293,12 @@ def test_bad_lines_cost_no_more_than_good_ones(tmp_path):
     usual = took(good[1])
     for bad in (b"x", b"[1]", b"{}", b"\xff" * 300, good[1][:-20], b"[" * 300, good[1].replace(b"{", b"{,", 1)):
         assert took(bad) < 8 * usual + 0.5, bad
+
+
+def test_a_long_name_is_told_from_a_url_at_once():
+    start = time.monotonic()
+    assert not is_url("a-name-of-many-words-and.dots.jsonl" * 100)
+    assert time.monotonic() - start < 1
+    assert [is_url(x) for x in ("s3://a/b", "https://h/x", "simplecache::s3://a", "a::b::gs://x", "a:b", "C:/x", "x.jsonl", "1s3://x")] == [
+        True, True, True, True, False, False, False, False,
+    ]  # fmt: skip
