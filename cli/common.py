@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -134,12 +135,14 @@ def absolute(name: str) -> str:
 def say(text: str, least: int = 0) -> None:
     """A line on standard error; none with --quiet. ``least``: 1 for what only --verbose tells."""
     if output.level >= least:
-        click.echo(printable(text), err=True)
+        print(
+            printable(text), file=sys.stderr, flush=True
+        )  # a bar stands in for it, so that the line goes above; click would write past it
 
 
 def complain(text: str) -> None:
     """An error on standard error, also with --quiet."""
-    click.echo(f"error: {printable(text)}", err=True)
+    print(f"error: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def open_source(run: str | Input | Source) -> Source:
@@ -598,7 +601,11 @@ class Account:
         words += [f"{self.resumed:,} done before"] if self.resumed else []
         words += [f"{self.unchosen:,} with no run that fits"] if self.unchosen else []
         words += [f"{self.failed:,} failed"] if self.failed else []
-        words += [f"{self.passed_over:,} files of no known format passed over"] if self.passed_over else []
+        words += (
+            [f"{self.passed_over:,} {'file' if self.passed_over == 1 else 'files'} of no known format passed over"]
+            if self.passed_over
+            else []
+        )
         return ", ".join(words)
 
 

@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -657,6 +657,10 @@ def status(inputs: Account, spans: Spans, stop: Stop) -> int:
 
 
 # ---------------------------------------------------------------------------------------------------------------- files
+class _Nothing(Exception):
+    """No input gave anything: no file is written, and one that is there stays."""
+
+
 def to_files(given: Given) -> int:
     """To a file each in the current directory, or all to ``-o``."""
     from ..exporters.file import replacing
@@ -683,9 +687,12 @@ def to_files(given: Given) -> int:
             if given.output == "-" or given.dry_run:
                 write(given, read(given, inputs, pipe, stop, spans), sys.stdout.buffer, codec, spans, stop, pipe)
             else:
-                with replacing(Path(given.output)) as file:
-                    write(given, read(given, inputs, pipe, stop, spans), file, codec, spans, stop, pipe)
-                say(f"wrote {given.output}")
+                with suppress(_Nothing):
+                    with replacing(Path(given.output)) as file:
+                        write(given, read(given, inputs, pipe, stop, spans), file, codec, spans, stop, pipe)
+                        if inputs.status() == NOTHING_DONE and not spans.read:
+                            raise _Nothing
+                    say(f"wrote {given.output}")
         else:
             options = reading(given, stop)
             taken: dict[str, str] = {}

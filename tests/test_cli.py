@@ -512,3 +512,92 @@ def test_version_and_mistakes(cli):
     assert "Did you mean stats?" in err
     assert cli("show")[0] == 2
     assert cli()[0] == 2
+
+
+# ---------------------------------------------------------------------------------------------------------- resume, outputs
+def test_resume_skips_only_what_would_come_out_the_same(cli, tmp_path):
+    copies(tmp_path / "in", 2)
+
+    def convert(*more: object) -> tuple[int, str]:
+        status, _, err = cli("convert", tmp_path / "in", "--to", "otlp-json", "-o", tmp_path / "out", "--resume", *more)
+        return status, err
+
+    assert "2 inputs done" in convert()[1]
+    assert "0 inputs done, 2 done before" in convert()[1]
+    for more in (["--content", "none"], ["--no-carry"], ["--redact", "oslo"], ["--redact-secrets"], ["--since", "1"], ["--strict"]):
+        assert "2 inputs done" in convert(*more)[1], more
+        assert "2 done before" in convert(*more)[1], more
+    assert "2 inputs done" in convert()[1], "what another call wrote over is done again"
+    (tmp_path / "in" / "d0" / "run0.jsonl").write_bytes(BENCH.read_bytes() + b'{"kind":')
+    for _ in range(2):
+        status, err = convert()
+        assert (status, "1 done before" in err) == (3, True), "an input that was done in part is done and told again"
+
+
+def test_resume_comes_back_to_a_loss_that_was_forbidden(cli, tmp_path):
+    copies(tmp_path / "in", 2)
+    for _ in range(2):
+        assert cli("convert", tmp_path / "in", "--to", "table", "-o", tmp_path / "out", "--resume", "--fail-on-loss")[0] == 4
+
+
+def test_a_choice_that_no_run_fits_fails(cli, tmp_path):
+    for words in (
+        ["show"],
+        ["check"],
+        ["stats"],
+        ["convert", "--to", "spanport", "-o", tmp_path / "x"],
+        ["export", "-o", tmp_path / "x.jsonl"],
+    ):
+        status, _, err = cli(*words, "--run", "nobody", BENCH)
+        assert (status, err.count("\n"), "no run fits --run nobody" in err) == (1, 1, True), (words, err)
+    assert not (tmp_path / "x").exists()
+
+
+def test_inputs_of_one_stem_have_an_output_each(cli, tmp_path):
+    for name in ("a.json", "a.jsonl", "b.jsonl"):
+        (tmp_path / "in" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(BENCH.read_bytes())
+    assert cli("convert", tmp_path / "in", "--to", "otlp-json", "-o", tmp_path / "in" / "out")[0] == 0
+    found = {"a.json.otlp.jsonl", "a.jsonl.otlp.jsonl", "b.otlp.jsonl"}
+    assert set(os.listdir(tmp_path / "in" / "out")) == found
+    assert cli("convert", tmp_path / "in", "--to", "otlp-json", "-o", tmp_path / "in" / "out")[0] == 0
+    assert set(os.listdir(tmp_path / "in" / "out")) == found, "outputs are no inputs of the next call"
+    assert cli("convert", tmp_path / "in", "--to", "otlp-json", "-o", tmp_path / "in")[0] == 2
+
+
+def test_what_can_not_be_written_is_one_line(cli, tmp_path):
+    for words in (["convert", "--to", "spanport"], ["view"]):
+        status, _, err = cli(*words, BENCH, "-o", BENCH / "x")
+        assert (status, err.count("\n"), "can't be written" in err) == (1, 1, True), err
+    if Path("/dev/full").exists():
+        status, _, err = cli("convert", "--to", "spanport", BENCH, "-o", "/dev/full")
+        assert (status, err) == (1, "error: /dev/full can't be written: No space left on device\n")
+        assert Path("/dev/full").is_char_device(), "a device is written to, not replaced"
+        with open("/dev/full", "wb") as full:
+            found = subprocess.run([sys.executable, "-m", "spanport", "stats", str(BENCH)], stdout=full, stderr=subprocess.PIPE)
+        assert (found.returncode, found.stderr) == (1, b"error: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_console_of_any_encoding(encoding, tmp_path):
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff\n.jsonl")
+    Path(odd).write_bytes(BENCH.read_bytes())
+    for words in (
+        ["show", "--width", "30"],
+        ["check", "--json"],
+        ["diff", str(NEXT_DAY)],
+        ["convert", "--to", "spanport", "--report-json", "r"],
+    ):
+        found = subprocess.run(
+            [sys.executable, "-m", "spanport", *words, odd],
+            capture_output=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+        )
+        assert found.returncode in (0, 1)
+        assert b"error" not in found.stderr, found.stderr
+
+
+def test_names_that_stand_for_nothing(cli):
+    for words in (["show", ""], ["stats", "-", "-"], ["convert", BENCH, "--to", "spanport", "-o", ""]):
+        assert cli(*words)[0] == 2
