@@ -163,7 +163,7 @@ def retyped(data: bytes, line: int) -> dict[str, bytes]:
         for word, value in (("null", None), ("number", -1.5), ("text", "x"), ("list", [[1], None, {}]), ("object", {"": []})):
             changed = {**one, key: value}
             found[f"{key}={word}"] = put([changed, *top[1:]] if isinstance(top, list) else changed)
-        deep = put({**one, key: "\0deep"}).replace(b'"\\u0000deep"', b"[" * DEEP + b"]" * DEEP)
+        deep = put({**one, key: "\0deep"}).replace(b'"\\u0000deep"', b"[" * 20_000 + b"]" * 20_000)
         found[f"{key}=deep"] = deep
     return found
 
@@ -285,20 +285,20 @@ def test_bad_lines_cost_no_more_than_good_ones(tmp_path):
     path = tmp_path / "progress.jsonl"
 
     def took(line: bytes) -> float:
-        path.write_bytes(b"\n".join([good[0], *[line] * 20_000, good[-1]]) + b"\n")
+        path.write_bytes(b"\n".join([good[0], *[line] * 5_000, good[-1]]) + b"\n")
         start = time.process_time()
         list(registry.get("agentcompass-progress").read(source_of(path), Report(input="x")))
         return time.process_time() - start
 
     usual = took(good[1])
     for bad in (b"x", b"[1]", b"{}", b"\xff" * 300, good[1][:-20], b"[" * 300, good[1].replace(b"{", b"{,", 1)):
-        assert took(bad) < 8 * usual + 0.5, bad
+        assert took(bad) < 8 * usual + 0.2, bad
 
 
 def test_a_long_name_is_told_from_a_url_at_once():
     start = time.monotonic()
     assert not is_url("a-name-of-many-words-and.dots.jsonl" * 100)
     assert time.monotonic() - start < 1
-    assert [is_url(x) for x in ("s3://a/b", "https://h/x", "simplecache::s3://a", "a::b::gs://x", "a:b", "C:/x", "x.jsonl", "1s3://x")] == [
+    assert [is_url(x) for x in ("s3://a/b", "https://h/x", "simplecache::s3://a", "aa::bb::gs://x", "a:b", "C:/x", "x.jsonl", "1s3://x")] == [
         True, True, True, True, False, False, False, False,
     ]  # fmt: skip
