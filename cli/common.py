@@ -73,7 +73,7 @@ class Moment(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 def runs(command: F) -> F:
     """The argument RUN…, and which of the runs in it: --run, --session, --since, --until."""
 
-    @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+    @click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=output.paths)
     @click.option("--until", type=Moment(), metavar="TIME", help="Only runs that began before this time.")
     @click.option("--since", type=Moment(), metavar="TIME", help="Only runs that began at this time (ISO 8601 or Unix seconds) or later.")
     @click.option("--session", metavar="ID", help="Only runs of this session or conversation.")
@@ -91,7 +91,9 @@ def runs(command: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-from_format = click.option("--from", "from_", metavar="FORMAT", help="Read as this format instead of recognising it.")
+from_format = click.option(
+    "--from", "from_", metavar="FORMAT", shell_complete=output.format_names, help="Read as this format instead of recognising it."
+)
 strict = click.option("--strict", is_flag=True, help="Make a broken line or item fatal for its input.")
 resume = click.option("--resume", is_flag=True, help="Skip inputs whose content was done by an earlier call with the same options.")
 

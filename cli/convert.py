@@ -41,6 +41,7 @@ from .common import (
     shares,
     usage,
 )
+from .output import format_names
 
 JOINED = ("otlp-json", "otlp-proto")
 """Formats whose files, one after the other, are one file: an input may be converted in shares."""
@@ -153,7 +154,9 @@ Examples:
 @from_format
 @batch
 @resume
-@click.option("--to", metavar="FORMAT", required=True, help="The format to write (spanport formats lists them).")
+@click.option(
+    "--to", metavar="FORMAT", required=True, shell_complete=format_names, help="The format to write (spanport formats lists them)."
+)
 @click.option(
     "-o", "--output", metavar="OUT", help="A file; a folder (for several inputs, or a target of several files); - for standard output."
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
     from rich.console import Console
 
 level = 0
@@ -28,6 +29,20 @@ def options() -> list[click.Option]:
         ),
         click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set, help="Tell only errors."),
     ]
+
+
+def format_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of formats, for completion in a shell."""
+    from ..converters.registry import formats
+
+    return [name for name in formats() if name.startswith(incomplete)]
+
+
+def paths(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Files and folders, for completion in a shell."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 def console(width: int | None = None) -> Console:

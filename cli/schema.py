@@ -6,6 +6,7 @@ import json
 
 import click
 
+from . import output
 from .common import usage
 
 
@@ -17,7 +18,7 @@ Examples:
   spanport schema otlp-json > otlp.schema.json
 """,
 )
-@click.argument("format", metavar="FORMAT")
+@click.argument("format", metavar="FORMAT", shell_complete=output.format_names)
 def command(format: str) -> None:
     """The JSON Schema of a format: of its document, or of a line where it is JSON Lines.
 

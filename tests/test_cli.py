@@ -601,3 +601,19 @@ def test_a_console_of_any_encoding(encoding, tmp_path):
 def test_names_that_stand_for_nothing(cli):
     for words in (["show", ""], ["stats", "-", "-"], ["convert", BENCH, "--to", "spanport", "-o", ""]):
         assert cli(*words)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("spanport con", "plain,convert"),
+        ("spanport convert --to otlp-p", "plain,otlp-proto"),
+        ("spanport schema ag", "plain,agno"),
+        ("spanport show x", "file,x"),
+    ],
+)
+def test_what_a_shell_is_told(words, expected):
+    env = {**os.environ, "_SPANPORT_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    code = "import sys; from spanport.cli import main; sys.argv[0] = 'spanport'; main()"
+    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert expected in found.stdout.splitlines(), found.stderr
