@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -272,6 +273,17 @@ def encode_object(given: Any) -> bytes:
         raise ReadError(f"the object can't be written as JSON: {error}") from error
 
 
+def finite(value: Any) -> float | None:
+    """A number as a float; None for anything else, and for what no float can hold (an integer of 400 digits, an infinity)."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
 def is_null(raw: Raw) -> bool:
     """Absent or JSON null."""
     return not raw or raw == _NULL
@@ -287,6 +299,7 @@ __all__ = [
     "encode_object",
     "explain",
     "fields",
+    "finite",
     "inner",
     "is_null",
     "is_text",

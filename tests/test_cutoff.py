@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from spanport.converters import registry
 from spanport.converters.cutoff import whole_part
 from spanport.converters.errors import ReadError, Report
+from spanport.converters.jsonio import finite
 from spanport.converters.model import Attempt, ModelRequest, Run, Task, ToolCall, TraceHeader
 from spanport.converters.source import Source
 
@@ -265,3 +266,23 @@ def test_lines_of_which_one_breaks_off_keep_their_whole_spans():
     items, report = read("otlp-json", indented[:-400])
     assert 0 < len(items) <= whole
     assert report.lost == 1
+
+
+def test_a_number_that_no_float_holds_is_not_told():
+    """Found by the fuzzer: a cost of 400 digits."""
+    for format, field in (
+        ("runartifacts", b'"estimated_cost_usd": '),
+        ("agno", b'"cost": '),
+        ("atif", b'"cost_usd": '),
+        ("atif", b'"total_cost_usd": '),
+    ):
+        data = sample(format)
+        for text in (
+            data,
+            data.replace(b'"metrics": {', b'"metrics": {' + field + b"1" + b"0" * 400 + b","),
+            data.replace(b'"metadata": {', b'"metadata": {' + field + b"1" + b"0" * 400 + b","),
+        ):
+            items, _ = read(format, text)
+            assert items
+    assert finite(10**400) is finite(True) is finite("1") is finite(float("inf")) is None
+    assert finite(2) == 2.0

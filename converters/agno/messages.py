@@ -115,8 +115,7 @@ def _by_other_names(found: Usage, t: Tokens) -> None:
         found.cache_read = count(jsonio.fields(t.prompt_tokens_details).get("cached_tokens", ABSENT)) or None
     if found.reasoning is None and t.completion_tokens_details:
         found.reasoning = count(jsonio.fields(t.completion_tokens_details).get("reasoning_tokens", ABSENT)) or None
-    cost = jsonio.value(t.cost)
-    found.cost = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None
+    found.cost = jsonio.finite(jsonio.value(t.cost))
 
 
 def describe(raw: Raw, modality: str, copy: bool) -> Part:

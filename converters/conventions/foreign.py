@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from msgspec import Raw
 
 from .. import model
+from ..jsonio import finite
 from ..model import ABSENT, AnySpan, Error, Message, ModelRequest, Phase, Run, ToolCall, Usage, raw
 from . import messages as m
 from . import semconv as k
@@ -398,15 +399,15 @@ def _usage(taking: Taking) -> Usage | None:
             del taking.left[key]
     for key in _COSTS:
         value = taking.left.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0 and "cost" not in counts:
-            counts["cost"] = float(value)
+        if (amount := finite(value)) is not None and "cost" not in counts:
+            counts["cost"] = amount
             del taking.left[key]
     if not counts:
         counts = _langfuse_usage(taking) or _mlflow_usage(taking)
     if "cost" not in counts and isinstance(costs := m.loaded(taking.left.get(OBSERVATION + "cost_details")), dict):
-        total = costs.get("total")
-        if isinstance(total, int | float) and not isinstance(total, bool):
-            counts["cost"] = float(total)
+        amount = finite(costs.get("total"))
+        if amount is not None:
+            counts["cost"] = amount
             if len(costs) == 1:
                 del taking.left[OBSERVATION + "cost_details"]
     return Usage(**counts) if counts else None

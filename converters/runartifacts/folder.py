@@ -20,7 +20,7 @@ from ..model import ABSENT, Attempt, Clock, Error, Event, Item, Link, Repair, Ru
 from ..simlab import trajectory
 from ..simlab.document import Document
 from ..simlab.facts import FAMILY, Facts, facts, run_key
-from ..simlab.reward import Judgement, judgement, number
+from ..simlab.reward import Judgement, judgement
 from ..simlab.spans import Place, rollout
 from ..simlab.trace import single
 from ..source import Source, start_of
@@ -101,7 +101,7 @@ def worth(folder: Path, doc: Document, row: dict[str, Any], report: Report) -> J
         reward = reward or stated.get("payload", ABSENT)
     found = judgement(reward, text, passed if isinstance(passed, bool) else None)
     if found.reward is None:
-        found.reward = number(jsonio.value(stated.get("reward", ABSENT))) if stated else number(row.get("reward"))
+        found.reward = jsonio.finite(jsonio.value(stated.get("reward", ABSENT))) if stated else jsonio.finite(row.get("reward"))
     if found.verdict is None:
         found.verdict = "unknown"
     return found
@@ -199,7 +199,9 @@ def _iteration(group: Group, report: Report) -> tuple[dict[str, Value], list[Sco
     for name in ("accepted", "change_type", "rationale", "objective_type"):
         if isinstance(value := result.get(name), bool | str):
             attributes[f"spanport.simlab.{name}"] = value
-    scores = [Score(name=name, value=value) for name in result if name != "iteration" and (value := number(result[name])) is not None]
+    scores = [
+        Score(name=name, value=value) for name in result if name != "iteration" and (value := jsonio.finite(result[name])) is not None
+    ]
     events: list[Event] = []
     if group.last and group.home is not None and (crash := small(group.home / "crash.json", report)):
         source["crash.json"] = crash
@@ -219,13 +221,13 @@ class _Row:
             for place, row in enumerate(r for r in listed if isinstance(r, dict)):
                 index = row.get("rollout_idx")
                 self.rows[index if isinstance(index, int) and not isinstance(index, bool) else place] = row
-        total = number(jsonio.value(self.rest.get("total_duration_seconds", ABSENT)))
+        total = jsonio.finite(jsonio.value(self.rest.get("total_duration_seconds", ABSENT)))
         self.total = from_seconds(total) if total is not None and 0 <= total < 1e9 else None
         self.task = jsonio.text(self.rest.get("task_id", ABSENT))
 
 
 def _seconds(value: Any) -> int | None:
-    found = number(value)
+    found = jsonio.finite(value)
     return from_seconds(found) if found is not None and 0 <= found < 1e9 else None
 
 
@@ -314,7 +316,7 @@ def _lost(trace: str, run: str, count: int, row: dict[str, Any], start: int | No
     if error is None and unreadable:
         error = Error(type="unreadable", message="the record of this rollout can't be read")
     found = judgement(passed=row.get("verification_passed") if isinstance(row.get("verification_passed"), bool) else None)
-    reward = number(row.get("reward"))
+    reward = jsonio.finite(row.get("reward"))
     attributes: dict[str, Value] = {"spanport.simlab.record": "unreadable" if unreadable else "summary"}
     if isinstance(sandbox := row.get("sandbox_id"), str):
         attributes["spanport.simlab.sandbox_id"] = sandbox
@@ -355,7 +357,7 @@ def _set_run(
     ends = [a.end for a in attempts if a.end is not None]
     begun = min([*starts, *([start] if start is not None else [])], default=None)
     ended = max([*ends, *([begun + summary.total] if begun is not None and summary.total is not None else [])], default=None)
-    average = number(jsonio.value(summary.rest.get("avg_reward", ABSENT)))
+    average = jsonio.finite(jsonio.value(summary.rest.get("avg_reward", ABSENT)))
     if average is not None:
         scores.append(Score(name="avg_reward", value=average))
     for name in ("passed", "failed", "rollout_count"):

@@ -65,7 +65,7 @@ def usage_of(meta: dict[str, Any]) -> Usage | None:
         output=count("completion_tokens_total", "completion_tokens"),
         total=count("total_tokens_total"),
         cache_read=count("cached_tokens_total"),
-        cost=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        cost=jsonio.finite(cost),
     )
     return found if any(getattr(found, f) is not None for f in Usage.__struct_fields__) else None
 

@@ -6,7 +6,6 @@ verifiers, and the reward is only a score.
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final, Literal
 
 from msgspec import Raw, Struct
@@ -38,17 +37,6 @@ class Judgement(Struct, kw_only=True):
     reward: float | None = None
     rows: list[Row] = []
     source: dict[str, Raw] = {}
-
-
-def number(value: Any) -> float | None:
-    """A finite number, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        found = float(value)
-    except OverflowError:
-        return None
-    return found if math.isfinite(found) else None
 
 
 def _truth(value: Any) -> bool | None:
@@ -90,13 +78,13 @@ def _model(output: dict[str, Any]) -> list[Score]:
     """A reward model's or judge's output: a score, a verdict, scores by dimension."""
     verdict = output.get("verdict")
     found = []
-    if (value := number(output.get("score"))) is not None or isinstance(verdict, str):
+    if (value := jsonio.finite(output.get("score"))) is not None or isinstance(verdict, str):
         found.append(Score(name="score", value=value, label=verdict if isinstance(verdict, str) else None))
     for item in output.get("dimension_scores") or ():
         if isinstance(item, dict) and isinstance(item.get("dimension"), str):
             told = item.get("reason")
             found.append(
-                Score(name=item["dimension"], value=number(item.get("score")), explanation=told if isinstance(told, str) else None)
+                Score(name=item["dimension"], value=jsonio.finite(item.get("score")), explanation=told if isinstance(told, str) else None)
             )
     return found
 
@@ -132,7 +120,7 @@ def _rubric(given: Raw) -> Row | None:
         scores[0].name = "rubric"
     wrong = found.get("error")
     attributes: dict[str, Value] = {}
-    if (sure := number(found.get("confidence"))) is not None:
+    if (sure := jsonio.finite(found.get("confidence"))) is not None:
         attributes["spanport.rubric.confidence"] = sure
     return Row(
         key="rubric",
@@ -156,7 +144,7 @@ def judgement(reward: Raw = ABSENT, text: str | None = None, passed: bool | None
     if (rubric := _rubric(rest.get("rubric_result", ABSENT))) is not None:
         rest.pop("rubric_result")
         rows.append(rubric)
-    value = number(jsonio.value(rest.get("reward", ABSENT)))
+    value = jsonio.finite(jsonio.value(rest.get("reward", ABSENT)))
     if value is not None:
         rest.pop("reward")
     verdict: Verdict | None = None

@@ -9,7 +9,7 @@ from ..errors import Report
 from ..model import ABSENT, Item, Repair, Run, TraceHeader
 from .document import Document
 from .facts import FAMILY, facts, final_of, run_key
-from .reward import Judgement, judgement, number
+from .reward import Judgement, judgement
 from .spans import Place, rollout
 
 
@@ -71,5 +71,5 @@ def stated_judgement(doc: Document) -> Judgement | None:
     passed = jsonio.value(stated.get("passed", ABSENT))
     found = judgement(stated.get("payload", ABSENT), None, passed if isinstance(passed, bool) else None)
     if found.reward is None:
-        found.reward = number(jsonio.value(stated.get("reward", ABSENT)))
+        found.reward = jsonio.finite(jsonio.value(stated.get("reward", ABSENT)))
     return found
