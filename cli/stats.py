@@ -94,10 +94,12 @@ def _print(totals: Totals, by: tuple[str, ...], top: int) -> None:
         for column in used:
             words = column.replace("_seconds", "").replace("_", " ").replace("seconds", "time")
             left = column in (name, "input", "ending")
-            table.add_column(words, justify="left" if left else "right", overflow="ellipsis", no_wrap=True)
+            # Names are cut where the terminal is narrow; numbers never are.
+            wide = None if left else max([len(words), *(len(_cell(column, row[column], row["derived_times"])) for row in rows[:top])])
+            table.add_column(words, justify="left" if left else "right", overflow="ellipsis", no_wrap=True, min_width=wide)
         for row in rows[:top]:
             table.add_row(*(_cell(c, row[c], row["derived_times"]) for c in used))
-        console.print(table)
+        console.print(table, width=max(console.width, console.measure(table).minimum), crop=False)
         if len(rows) > top:
             click.echo(f"… {len(rows) - top:,} more (--top, --json, --csv)")
 
