@@ -286,3 +286,15 @@ def test_a_number_that_no_float_holds_is_not_told():
             assert items
     assert finite(10**400) is finite(True) is finite("1") is finite(float("inf")) is None
     assert finite(2) == 2.0
+
+
+def test_lists_that_are_none():
+    """Found by the fuzzer, and by looking for more of the kind."""
+    output = json.dumps({"score": 1, "dimension_scores": 0.5})
+    record = json.loads(sample("runartifacts")) | {"verifier_results": [{"module": "m", "success": True, "output": output}]}
+    assert read("runartifacts", json.dumps(record).encode())[0]
+    context = {"trace_id": "0x" + "1" * 32, "span_id": "0x" + "2" * 16}
+    for events in ([{"name": "e", "attributes": [1]}], [{"name": "e", "attributes": 5}], [None], 7, {"a": 1}):
+        items, report = read("otlp-json", json.dumps({"data": [{"context": context, "events": events}, {"context": context}]}).encode())
+        assert len(items) >= 2
+        assert report.lost <= 1

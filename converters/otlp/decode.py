@@ -355,7 +355,9 @@ def _sdk_span(given: dict[str, Any]) -> FlatSpan:
         end=_iso(given.get("end_time")),
         attributes=list(attributes.items()),
         events=[
-            FlatEvent(str(e.get("name", "")), _iso(e.get("timestamp")), list((e.get("attributes") or {}).items()))
+            FlatEvent(
+                str(e.get("name", "")), _iso(e.get("timestamp")), list(a.items()) if isinstance(a := e.get("attributes"), dict) else []
+            )
             for e in given.get("events") or ()
             if isinstance(e, dict)
         ],

@@ -80,7 +80,8 @@ def _model(output: dict[str, Any]) -> list[Score]:
     found = []
     if (value := jsonio.finite(output.get("score"))) is not None or isinstance(verdict, str):
         found.append(Score(name="score", value=value, label=verdict if isinstance(verdict, str) else None))
-    for item in output.get("dimension_scores") or ():
+    scores = output.get("dimension_scores")
+    for item in scores if isinstance(scores, list) else ():
         if isinstance(item, dict) and isinstance(item.get("dimension"), str):
             told = item.get("reason")
             found.append(
