@@ -164,6 +164,8 @@ class Engine:
         trace.open += 1
         self.runs[run_id] = run
         run.parent_run = self.runs.get(above) if above else None
+        if run.parent_run is not None and run.parent_run.trace is not trace:
+            run.parent_run = None  # it names a run of another trace, and was found in a record of this one
         phase = place.phase if place is not None else None
         if phase is None and step is not None and (held := trace.steps.get(step)) is not None:
             run.parent, phase = held, self._phase(trace, held)
