@@ -39,11 +39,13 @@ def limit(span: FlatSpan, max_bytes: int | None = None, max_attributes: int | No
     before = dict(a for a in span.attributes if a[0] in _MARKS)
     attributes = [a for a in attributes if a[0] not in _MARKS]
     if cut or CUT in before:
-        names = [str(n) for n in before.get(CUT) or ()]
+        told = before.get(CUT)
+        names = [str(n) for n in told] if isinstance(told, list | tuple) else []
         known = {n.rpartition(" (")[0] for n in names}
         attributes.append((CUT, names + [c for c in cut if c.rpartition(" (")[0] not in known]))
     if dropped or DROPPED in before:
-        attributes.append((DROPPED, dropped + int(before.get(DROPPED, 0))))
+        earlier = before.get(DROPPED, 0)
+        attributes.append((DROPPED, dropped + (earlier if isinstance(earlier, int) else 0)))
     return replace(span, attributes=attributes, events=events)
 
 
