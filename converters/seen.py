@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
-FEW: Final = 1 << 17
+FEW: Final = 1 << 16
 """Names that are kept in a plain set, which is three times as fast and takes five times the memory."""
 PARTS: Final = 16
 """Tables, of which one at a time is made anew when it is full: then only a sixteenth is there twice."""
@@ -13,7 +13,7 @@ _SLOTS: Final = 1 << 14
 
 
 class Seen:
-    """Keys of 64 bits, told apart by Python's hash (another one in each process): few in a set, many in tables of 11 to 23 bytes a key. Of two million
+    """Keys of 64 bits, told apart by Python's hash (another one in each process): few in a set, many in tables of 11 to 17 bytes a key. Of two million
     names, two share a key once in ten million runs; a span id has no more bits than that."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Seen:
         table[slot] = key
         self._room[part] -= 1
         if not self._room[part]:
-            wider = _table(len(table) * 2)
+            wider = _table(len(table) * 3 // 2)
             for held in table:
                 if held:
                     wider[_slot(wider, held)] = held
@@ -66,7 +66,7 @@ class Seen:
 
 
 def _table(slots: int) -> array[int]:
-    """An empty table; ``slots`` is a power of two."""
+    """An empty table."""
     return array("q", bytes(8 * slots))
 
 
@@ -77,10 +77,12 @@ def _room(slots: int) -> int:
 
 def _slot(table: array[int], key: int) -> int:
     """Where ``key`` is, or the free slot where it belongs."""
-    mask = len(table) - 1
-    at = key // PARTS & mask
+    slots = len(table)
+    at = key // PARTS % slots
     while (held := table[at]) and held != key:
-        at = at + 1 & mask
+        at += 1
+        if at == slots:
+            at = 0
     return at
 
 

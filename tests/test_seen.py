@@ -33,4 +33,4 @@ def test_a_name_takes_few_bytes() -> None:
         size = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert size < 24 * count, "few are kept in another way than many"
+    assert size < 18 * count, "few are kept in another way than many"
