@@ -13,7 +13,7 @@ from ..converters.model import Item
 from ..converters.registry import ReadOptions
 from ..exporters import terminal
 from . import output
-from .common import Account, Input, Inputs, from_format, items, runs, strict, usage
+from .common import Account, Input, Inputs, complain, from_format, items, runs, strict, usage
 
 KINDS = {**{word: kind for kind, word in terminal.WORDS.items()}, **{kind: kind for kind in terminal.WORDS}}
 
@@ -83,15 +83,21 @@ def command(
                         f"--follow and --{name} exclude each other: what a span stands below is known only once that has ended"
                     )
             sys.exit(live(Inputs(runs, from_), from_, strict, account, choice, most, width))
+        fitted = task is None and attempt is None
         for one in account.over(Inputs(runs, from_)):
             report = Report(input=str(one), strict=strict)
             with account.input(report, one):
                 for trace in collect(items(one, report, from_)):
+                    fitted = fitted or terminal.fits(trace, choice)
                     if width is None and not sys.stdout.isatty():
                         for line in terminal.lines(trace, choice, most=most):
                             click.echo(line)
                         continue
                     terminal.draw(trace, output.console(width), choice, most=most)
+    if not fitted and not account.status():
+        asked = [f"--{name} {given}" for name, given in (("task", task), ("attempt", attempt)) if given is not None]
+        complain(f"nothing fits {' '.join(asked)}")
+        sys.exit(1)
     sys.exit(account.status())
 
 

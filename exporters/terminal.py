@@ -202,6 +202,12 @@ def _kept(trace: Trace, below: dict[str | None, list[AnySpan]], choice: Choice) 
     return kept
 
 
+def fits(trace: Trace, choice: Choice) -> bool:
+    """Whether the trace holds a task and an attempt that are asked for."""
+    tasks = choice.task is None or any(isinstance(s, Task) and task_fits(s, choice.task) for s in trace.spans)
+    return tasks and (choice.attempt is None or any(isinstance(s, Attempt) and s.number == choice.attempt for s in trace.spans))
+
+
 def task_fits(span: Task, pattern: str) -> bool:
     """Whether a task's name, native id or key is, or fits, ``pattern``."""
     return any(n == pattern or fnmatchcase(n, pattern) for n in (span.name, span.native_id, span.key) if n is not None)

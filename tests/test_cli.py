@@ -318,6 +318,9 @@ def test_show_picks(cli):
 
 
 def test_show_content(cli):
+    status, _, err = cli("show", "--task", "nowhere", BENCH)
+    assert (status, err) == (1, "error: nothing fits --task nowhere\n")
+    assert cli("show", "--attempt", 99, BENCH)[0] == 1
     out = cli("show", "--content", "--task", "oslo", BENCH)[1]
     for text in ("user: How warm is it in oslo?", 'arguments: {"city":"oslo"}', 'result: {"celsius":7}', "→ assistant: 7 degrees."):
         assert text in out
