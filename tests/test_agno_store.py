@@ -147,7 +147,8 @@ def test_sessions_are_read_one_at_a_time(tmp_path: Path) -> None:
     found = spanport.stream(path, report=report)
     next(found)
     assert report.lost == 0  # the second session is not read yet
-    assert sum(isinstance(s, Run) for s in found) == 3 and report.lost == 1
+    assert sum(isinstance(s, Run) for s in found) == 3
+    assert report.lost == 1
 
 
 def test_a_member_whose_team_has_another_session(tmp_path: Path) -> None:
