@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import spanport
 from click.testing import CliRunner
@@ -133,6 +134,18 @@ def test_what_decides_the_verdict(tmp_path: Path, text: str | None, rows: list[b
     (folder / "verifier/reward.txt").write_text(text or "")
     (trace,) = spanport.read(tmp_path / "x")
     assert (spans(trace, Attempt)[0].verdict, spans(trace, Attempt)[0].attributes["spanport.reward"]) == (verdict, reward)
+
+
+def test_a_link_that_stands_for_reward_txt_is_not_followed(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "harbor_half", tmp_path / "x")
+    (folder,) = (tmp_path / "x").iterdir()
+    (tmp_path / "private").write_text("1 not of this run")
+    (folder / "verifier/reward.txt").unlink()
+    (folder / "verifier/reward.txt").symlink_to(tmp_path / "private")
+    report = Report()
+    (trace,) = spanport.read(tmp_path / "x", report=report)
+    assert b"not of this run" not in msgspec.json.encode(trace)
+    assert [n.code for n in report.notices if n.severity == "lost"] == ["link"]
 
 
 def test_folders_are_read_in_natural_order(tmp_path: Path) -> None:

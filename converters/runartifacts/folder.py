@@ -53,9 +53,12 @@ def first_of(folder: Path, names: tuple[str, ...], report: Report) -> Raw:
     return next((found for name in names if (found := small(folder / name, report))), ABSENT)
 
 
-def _text(folder: Path, names: tuple[str, ...]) -> str | None:
+def _text(folder: Path, names: tuple[str, ...], report: Report) -> str | None:
+    """The start of the first of these files that there is. A link is not followed: any text would do, wherever it lies."""
     for name in names:
-        if found := start_of(folder / name, 64):
+        if (folder / name).is_symlink():
+            report.note("link", f"{name} is a link and is not followed", "lost", path=name)
+        elif found := start_of(folder / name, 64):
             return found.decode("utf-8", "replace")
     return None
 
@@ -93,7 +96,7 @@ def _trajectory(source: Source, report: Report) -> tuple[Document, list[Repair]]
 def worth(folder: Path, doc: Document, row: dict[str, Any], report: Report) -> Judgement:
     """The verdict of a rollout from whatever says it: files beside the record, the trajectory, the set's summary."""
     reward = first_of(folder, ("verifier/reward.json", "reward.json"), report)
-    text = _text(folder, ("verifier/reward.txt", "reward.txt"))
+    text = _text(folder, ("verifier/reward.txt", "reward.txt"), report)
     passed = row.get("verification_passed")
     stated = jsonio.fields(doc.verifier)
     if stated:

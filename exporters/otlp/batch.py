@@ -25,7 +25,7 @@ class Limits:
 
     bytes: int = 3 * MIB
     spans: int = 2048
-    hold: int = 8 * MIB
+    hold: int = 6 * MIB
 
 
 @dataclass
