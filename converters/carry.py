@@ -5,7 +5,7 @@ On the way back the base is made anew from ``b``; when its hash is the same the 
 construction. When it is not (somebody changed ``b``, or another version of this package maps it otherwise) nothing is applied.
 
 Here are records as plain values (`Record`), the place of a carry in each format, and the ids that a record keeps. `converters.convert` does the conversions.
-This module knows formats by their `registry.Format` only.
+This module knows of a format what `Home` says, which `registry.Format` does.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Raw, Struct
 
-from . import patch, registry
+from . import named, patch
 from .jsonio import MAX_LINE
 from .model import ABSENT, AnySpan, Attempt, Carry, Item, ModelRequest, Run, Task, ToolCall, TraceHeader, kind_of
-from .registry import Format
 from .source import Source
 
 VERSION: Final = 1
@@ -52,6 +51,17 @@ class Record(Struct):
         return {"form": self.form, "items": self.items}
 
 
+class Home(Protocol):
+    """Where records of a format hold a carry; see `registry.Format`."""
+
+    @property
+    def lines(self) -> bool: ...
+    @property
+    def open_field(self) -> str | None: ...
+    @property
+    def carrier(self) -> str | None: ...
+
+
 @dataclass(frozen=True)
 class Carrier:
     """How a format holds carries that has another place for them than an open field (`registry.Format.carrier` names one). ``embed`` puts them into what was written,
@@ -62,22 +72,22 @@ class Carrier:
     dump: Callable[[Record], bytes] | None = None
 
 
-def carrier_of(format: Format) -> Carrier | None:
+def carrier_of(format: Home) -> Carrier | None:
     """The carrier that ``format`` supplies, if any."""
     if format.carrier is None:
         return None
-    found: Carrier = registry.load(format.carrier)
+    found: Carrier = named.load(format.carrier)
     return found
 
 
 # ------------------------------------------------------------------------------------------------------ record ⇄ bytes
-def load_as(format: Format, data: bytes | memoryview) -> Record:
+def load_as(format: Home, data: bytes | memoryview) -> Record:
     """The record of ``format`` in ``data``."""
     carrier = carrier_of(format)
     return carrier.load(bytes(data)) if carrier is not None and carrier.load is not None else load(data, format.lines)
 
 
-def dump_as(format: Format, record: Record, indent: int | None = None) -> bytes:
+def dump_as(format: Home, record: Record, indent: int | None = None) -> bytes:
     """The record as bytes of ``format``."""
     carrier = carrier_of(format)
     if carrier is None or carrier.dump is None or record.form == "text":
@@ -179,7 +189,7 @@ class Mismatch(Exception):
     """The base is not the one that the carry was made for."""
 
 
-def use(carry: Carry, base: Record, format: Format, indent: int | None) -> bytes:
+def use(carry: Carry, base: Record, format: Home, indent: int | None) -> bytes:
     """The original record, of ``format``, from what it became. Mismatch when ``base`` is another one, or the carry itself is damaged."""
     if patch.digest(base.value()) != carry.base:
         version = f"; it was made by mapping {carry.version}, this is {VERSION}" if carry.version != VERSION else ""
@@ -282,7 +292,7 @@ def take(data: bytes, place: str) -> tuple[bytes, list[Carry]]:
     return _together(top, listed, rest), found
 
 
-def unpacked(source: Source, format: Format, carries: list[Carry]) -> Source:
+def unpacked(source: Source, format: Home, carries: list[Carry]) -> Source:
     """``source`` without the carry in it; the carry is put into ``carries`` (for lines: as they are read). A source without one is given back as it is."""
     place = format.open_field
     if place is None:

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Final, Literal, Protocol
 
 from .errors import ReadError, Report, UsageError
 from .model import Carry, Item
+from .named import load
 from .source import HEAD, Source
 
 BUILTIN = ("runartifacts", "agno", "agentcompass", "atif", "chat", "otlp", "spanjson", "table")
@@ -192,12 +193,6 @@ def _told(items: Iterator[Item], source: Source, report: Report) -> Iterator[Ite
         raise ReadError(error.strerror or str(error), input=source.name) from error
     if source.damage is not None:
         report.note("damaged", f"{source.damage}; what came before it was read", "lost")
-
-
-def load(name: str) -> Any:
-    """The object that ``module:attribute`` names."""
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
 
 
 @lru_cache(maxsize=1)

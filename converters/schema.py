@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .errors import UsageError
-from .registry import get, load
+from .named import load
+from .registry import get
 
 _MODULE = f"{__name__}._mirrors"
 
