@@ -25,7 +25,7 @@ from ..simlab.spans import Place, rollout
 from ..simlab.trace import single
 from ..source import Source, start_of
 from .layout import Group, groups, stamp_of
-from .read import load
+from .one import load
 
 _object = msgspec.json.Decoder(dict[str, Raw])
 _SMALL: Final = 16 << 20

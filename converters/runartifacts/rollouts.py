@@ -19,7 +19,7 @@ from ..errors import Report
 from ..model import Attempt, Item, Phase, Run, Score, Task
 from ..registry import WriteOptions
 from ..units import Unit, traces, units
-from .write import SHAPE, Record, dump
+from .record import SHAPE, Record, dump
 
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 
