@@ -634,6 +634,14 @@ def _divisible(one: Input) -> bool:
         return False
 
 
+def large(name: str) -> bool:
+    """Whether the input of this name is a file that is worth several processes."""
+    try:
+        return os.path.isfile(name) and os.path.getsize(name) > registry.WORTH
+    except (OSError, ValueError):
+        return False
+
+
 def _size(one: Input) -> int:
     """Bytes of an input; of a folder or URL, a guess that is enough to be worth a process."""
     try:

@@ -30,6 +30,7 @@ from .common import (
     complain,
     from_format,
     items,
+    large,
     resume,
     runs,
     say,
@@ -156,7 +157,11 @@ Examples:
 @click.option("--follow", is_flag=True, help="Keep reading a growing input; each span goes as soon as it is complete.")
 @resume
 @click.option(
-    "-j", "--jobs", type=click.IntRange(1), metavar="N", default=1, help="Processes, over the inputs or the tasks of one large run (1)."
+    "-j",
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Processes, over the inputs or the tasks of one large run (as many as processors for one large file, else 1).",
 )
 @click.option("--engine", metavar="ENGINE", default="local", help="Who sends: local (this machine), or dask://HOST:PORT.")
 @click.option("--spool", metavar="DIR", help="Keep what could not be delivered here, for spanport resend (state directory).")
@@ -198,7 +203,7 @@ def run(given: Given) -> int:
         ("follow", "shift-time", given.follow and given.shift_time is not None),
         ("follow", "resume", given.follow and given.resume),
         ("spool", "no-spool", given.spool and given.no_spool),
-        ("follow", "jobs", given.follow and given.jobs > 1),
+        ("follow", "jobs", given.follow and (given.jobs or 1) > 1),
         ("follow", "engine", given.follow and given.engine != "local"),
     ):
         if when:
@@ -392,7 +397,7 @@ def to_backend(given: Given, backend: Backend, way: Route) -> int:
     from ..exporters.otlp.sender import Retry, Stop
     from ..exporters.spool import Spool, default_folder
 
-    if (given.jobs > 1 or given.engine != "local") and not given.dry_run and ("-" not in given.runs or given.engine != "local"):
+    if not given.dry_run and (by_several(given) or one_large(given)):
         return by_workers(given, backend, way)
     spans, stop, inputs = Spans(), Stop(), Account(Batch(strict=given.strict, errors=given.errors))
     pipe = pipeline(given, spans, way.resource)
@@ -448,6 +453,16 @@ def to_backend(given: Given, backend: Backend, way: Route) -> int:
     return told(given, inputs, spans, stop, way)
 
 
+def by_several(given: Given) -> bool:
+    """Whether several processes, or a cluster, were asked for."""
+    return given.engine != "local" or ((given.jobs or 1) > 1 and "-" not in given.runs)
+
+
+def one_large(given: Given) -> bool:
+    """Whether the one input is a file that is worth several processes without being asked: what is in several inputs would be sent by each of them."""
+    return given.jobs is None and not given.follow and len(given.runs) == 1 and large(given.runs[0])
+
+
 def by_workers(given: Given, backend: Backend, way: Route) -> int:
     """The same by several processes or a cluster: each sends what it reads."""
     import tempfile
@@ -466,7 +481,7 @@ def by_workers(given: Given, backend: Backend, way: Route) -> int:
         job = spread.job_for(given, way, plan, pipe.choices, books, folder)
         stop = spread.Passed(job.stop)
         stack.enter_context(signals(stop, at_once=remote))
-        found = spread.Found()
+        found, told_of = spread.Found(), set[str]()
         try:
             for sent in spread.run(job, inputs, given.runs, stop, resuming(given, way), not given.select and given.shift_time is None):
                 spans.merge(sent.spans)
@@ -474,7 +489,8 @@ def by_workers(given: Given, backend: Backend, way: Route) -> int:
                 found.take(sent)
                 if first:
                     say(f"warning: {age(spans)}: {backend.old}")
-                for trace in sent.large:
+                for trace in [t for t in sent.large if t not in told_of]:
+                    told_of.add(trace)
                     say(f"warning: trace {trace} has more than {volume(backend.large_after)}: {backend.large}")
         except KeyboardInterrupt:
             if not remote:
@@ -668,7 +684,7 @@ def to_files(given: Given) -> int:
     from ..exporters.otlp.files import codec_of
     from ..exporters.otlp.sender import Stop
 
-    spread = (given.jobs > 1 or given.engine != "local") and not given.dry_run and ("-" not in given.runs or given.engine != "local")
+    spread = by_several(given) and not given.dry_run
     spans, stop = Spans(), Stop()
     pipe = pipeline(given, spans, {})
     if spread:

@@ -138,3 +138,20 @@ def test_a_slow_receiver_holds_the_reading_back(receiver, make):
     send(runs(), Destination(url=f"{receiver.url}/slow/0.1/v1/traces"), Plan(limits=Limits(bytes=8000)))
     assert len(receiver.got) >= 4
     assert ahead <= 8  # one request under way, one that waits, one that is filled: not all twelve
+
+
+def test_one_large_file_is_worth_several_processes(spanport, receiver, monkeypatch):
+    """Without being asked: the tasks are shared out, and the account is that of one process."""
+    monkeypatch.setattr("spanport.converters.registry.WORTH", 1000)
+    monkeypatch.setattr("spanport.exporters.engine.processors", lambda: 2)
+    monkeypatch.setattr("spanport.cli.common.MANY", 2)
+    run = RUN / "progress.jsonl"
+    spanport("export", run, "--endpoint", receiver.url, "--summary-json", "summary.json", "-j", "1")
+    one, first, requests = account(None), sent(receiver), len(receiver.got)
+    receiver.got.clear()
+    done = spanport("export", run, "--endpoint", receiver.url, "--summary-json", "summary.json")
+    assert done.exit_code == 0, done.output
+    two = account(done)
+    assert sent(receiver) == first
+    assert (requests, len(receiver.got)) == (1, 2)
+    assert (two["read"], two["traces"], two["accepted"]) == (one["read"], 1, one["read"])
