@@ -12,6 +12,7 @@ import threading
 import time
 from builtins import eval as run_text  # a worker imports it by name
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -236,22 +237,29 @@ def test_ctrl_c_takes_back_what_was_not_begun(cluster, address, tmp_path):
     pipes = [os.open(name, os.O_RDWR) for name in names[4:]]
     out = tmp_path / "out"
     command = ["convert", *map(str, names), "--to", "otlp-json", "-o", str(out), "--engine", address]
-    process = subprocess.Popen([sys.executable, "-m", "spanport", *command], stderr=subprocess.PIPE, start_new_session=True)
-    until = time.monotonic() + 30
-    while len(list(out.glob("[!.]*"))) < 4 and time.monotonic() < until:
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    assert process.returncode == 130, err.decode()
-    assert b"Traceback" not in err
-    assert b"is kept" in err
-    with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
-        while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
-            assert time.monotonic() < until
-            time.sleep(0.05)
-    assert [p.name for p in sorted(out.glob("[!.]*"))] == [f"r{i:02}.otlp.jsonl" for i in range(4)]
-    for pipe in pipes:
-        os.close(pipe)  # the workers are free again
+    # Where tests run in the background, a shell has them ignore SIGINT.
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spanport", *command], stderr=subprocess.PIPE, start_new_session=True, preexec_fn=heard
+    )
+    try:
+        until = time.monotonic() + 30
+        while len(list(out.glob("[!.]*"))) < 4 and time.monotonic() < until:
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 130, err.decode()
+        assert b"Traceback" not in err
+        assert b"is kept" in err
+        with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
+            while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
+                assert time.monotonic() < until
+                time.sleep(0.05)
+        assert [p.name for p in sorted(out.glob("[!.]*"))] == [f"r{i:02}.otlp.jsonl" for i in range(4)]
+    finally:
+        process.kill()
+        for pipe in pipes:
+            os.close(pipe)  # the workers are free again
 
 
 def test_an_item_that_kills_its_workers_is_given_up(address):
