@@ -143,6 +143,7 @@ def test_a_slow_receiver_holds_the_reading_back(receiver, make):
 def test_one_large_file_is_worth_several_processes(spanport, receiver, monkeypatch):
     """Without being asked: the tasks are shared out, and the account is that of one process."""
     monkeypatch.setattr("spanport.converters.registry.WORTH", 1000)
+    monkeypatch.setattr("spanport.converters.agentcompass.stream.WORTH", 1000)
     monkeypatch.setattr("spanport.exporters.engine.processors", lambda: 2)
     monkeypatch.setattr("spanport.cli.common.MANY", 2)
     run = RUN / "progress.jsonl"

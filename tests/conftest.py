@@ -1,0 +1,7 @@
+"""What all tests need."""
+
+import signal
+
+# A shell has what it starts in the background ignore SIGINT, and so would every command that a test starts: then Ctrl-C could not be tried.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
