@@ -25,9 +25,8 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
     run.tick(at)
     plan = run.plan
     _inferred(run)
-    while plan is not None and plan.at < len(plan.turns):
-        run.insert(plan.turns[plan.at])
-        plan.at += 1
+    for turn in plan.turns if plan is not None else ():
+        run.insert(turn)
     _close_request(run)
     run.end_turn(last=True)
     run.resolve_pending(at, final=True)
@@ -42,8 +41,8 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
         t.done = at
         if not run.cut:
             t.ending, t.error = run.ending, run.error
-    if plan is not None and plan.trailing:
-        t.messages = plan.trailing
+    if plan is not None and plan.turns.trailing:
+        t.messages = plan.turns.trailing
     start, end, off = _clock(run)
     run.end = end
     edges = _edges(run, start, end)
@@ -124,7 +123,7 @@ def _inferred(run: OpenRun) -> None:
         run.request.over, run.request.done = True, run.now if run.request.done.lo is None else run.request.done
         run.end_turn(last=True)
     held, run.inferred = run.inferred, []
-    if run.plan is not None and run.plan.turns:
+    if run.plan is not None and run.plan.turns.some:
         if held:
             run.attempt.requests = 0
         return
@@ -156,7 +155,7 @@ def _leftover_tools(run: OpenRun) -> None:
     """Executions that no message asks for: storage dropped the messages (fixture tools/plain-notoolmsg)."""
     if run.plan is None:
         return
-    for found in run.plan.rest():
+    for found in run.plan.tools.rest():
         tool = found[0]
         if not executed(tool) and (run.ending in (None, "completed") or run.cut):
             continue
@@ -183,7 +182,7 @@ def _clock(run: OpenRun) -> tuple[int | None, int | None, int]:
     end: int | None = None
     off = 0
     called = next((t for t in run.tries if t.any_tool), None)
-    plain = run.plan is not None and not run.plan.streamed
+    plain = run.plan is not None and not run.plan.turns.streamed
     if plain and whole and m.duration is not None and last.last_tool is not None:
         end = last.last_tool + run.tail
         start = end - m.duration
@@ -202,7 +201,7 @@ def _clock(run: OpenRun) -> tuple[int | None, int | None, int]:
     if start is None:
         if plain and m.duration is not None and said.lo is not None and run.plan is not None:
             # a record is stamped when the model loop began (for the last time): retries, hooks and reasoning came before
-            other = m.duration - sum(t.clocks.duration or 0 for t in run.plan.turns) - run.busy
+            other = m.duration - run.plan.turns.took - run.busy
             said = Window(said.lo - max(0, other), said.hi)
         open_ = said.before(low).before(next((p for p in [*run.pauses, run.paused] if p is not None), None))
         if run.outer is not None:
@@ -223,7 +222,7 @@ def _clock(run: OpenRun) -> tuple[int | None, int | None, int]:
     if end is None:
         high = max((h for h in (high, run.high, run.soft if len(run.tries) > 1 else None, start) if h is not None), default=None)
         open_ = point(run.paused) if run.ending == "paused" and run.paused is not None else last.done.after(high)
-        taken = sum(t.clocks.duration or 0 for t in run.plan.turns) if run.plan else 0
+        taken = run.plan.turns.took if run.plan else 0
         if open_.hi is None and start is not None and whole and taken:
             open_ = point(max(high or 0, start + taken))
         end, off = open_.pick(), max(off, open_.slack)

@@ -8,6 +8,7 @@ trace is open.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -499,15 +500,16 @@ class Engine:
             if node.used:
                 continue
             step = workflow.step_of(run, node.rec.workflow_step_id) if run.kind == "workflow" else None
-            self.node(node, run, records.delegation(run, node) if run.kind != "workflow" else None, step)
+            call = records.delegation(run, node) if run.kind != "workflow" else None
+            records.whole(self.node(node, run, call, step))
 
-    def node(self, node: records.Node, above: OpenRun | None, call: Call | None, phase: OpenPhase | None) -> None:
+    def node(self, node: records.Node, above: OpenRun | None, call: Call | None, phase: OpenPhase | None) -> Iterator[None]:
         """A run of which there is only the record."""
-        records.drive(self, node, above, call, phase)
+        return records.drive(self, node, above, call, phase)
 
-    def record(self, node: records.Node) -> None:
-        """A record with all that is inside it, joined with the events it holds."""
-        records.read(self, node)
+    def record(self, node: records.Node) -> Iterator[None]:
+        """A record with all that is inside it, joined with the events it holds. After each step what is complete is in `out`."""
+        return records.read(self, node)
 
     def flush_thin(self, trace: Trace | None, parent: str | None = None) -> None:
         """Runs of which there was a completion only, and no record: told from that."""

@@ -6,7 +6,8 @@ that were copied in (history, the inherited part of a fork) are context of the f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from operator import attrgetter
 from typing import Annotated, Any, Final
@@ -204,7 +205,7 @@ class Answer(Struct, eq=False):
 
 class Turn(Struct, eq=False):
     """One assistant message that a request gave. ``before``: messages that are new to that request; ``answers``: the tool messages after it;
-    ``time``: when the request began (the message's second)."""
+    ``time``: when the request began (the message's second); ``until``: ns that the requests up to this one took, as far as stated."""
 
     message: model.Message
     record: Message
@@ -214,6 +215,7 @@ class Turn(Struct, eq=False):
     time: Window
     stated: bool
     asked: list[Asked]
+    until: int
     chunks: list[model.Chunk] = []
     answers: list[Answer] = []
 
@@ -231,30 +233,86 @@ class Turn(Struct, eq=False):
         return None
 
 
-def turns(raws: Iterable[Raw], inherited: int = 0, cut_off: bool = False, media: bool = False) -> tuple[list[Turn], list[model.Message]]:
-    """The turns of a run's messages, and the messages after the last of them that are not answers. ``inherited``: how many leading messages a
-    fork copied; ``cut_off``: the run did not end normally, so that its last assistant message may be a request without counts."""
-    found: list[Turn] = []
-    before: list[model.Message] = []
-    listed = list(raws)
-    last = next((i for i in range(len(listed) - 1, -1, -1) if _role(listed[i]) in _MODEL), -1)
-    for position, raw in enumerate(listed):
-        try:
-            said, record, calls = message(raw, media)
-        except msgspec.DecodeError:
-            continue
-        copied = position < inherited or record.from_history is True
-        if record.role in _MODEL and not copied:
-            stated = bool(jsonio.fields(record.metrics))
-            if stated or calls or (position == last and (cut_off or not found) and not _thinking(record)):
-                times = clocks(record.metrics)
-                found.append(Turn(said, record, before, usage(record.metrics), times, window(record.created_at), stated, calls))
-                before = []
+class Turns:
+    """The turns of a run's messages, in order, each made when it is asked for and then forgotten: of a long record only what is in use is in memory.
+
+    ``inherited``: how many leading messages a fork copied; ``cut_off``: the run did not end normally, so that its last assistant message may be a
+    request without counts. Known once all are taken: ``trailing``, the messages after the last turn that are not answers; ``took``: ns of all
+    requests that state it; ``streamed``: none does."""
+
+    def __init__(self, raws: Sequence[Raw] = (), inherited: int = 0, cut_off: bool = False, media: bool = False) -> None:
+        self._given = raws, inherited, cut_off, media
+        self._rest = self._make()
+        self._ahead: deque[Turn] = deque()
+        self._total: int | None = None
+        self.first: Window | None = None  # when the first request began
+        self.trailing: list[model.Message] = []
+        self.took = 0
+        self.streamed = True
+
+    def ahead(self, places: int = 0) -> Turn | None:
+        """The turn so many places after the next one; None when there are not so many."""
+        while len(self._ahead) <= places:
+            turn = next(self._rest, None)
+            if turn is None:
+                return None
+            self._ahead.append(turn)
+        return self._ahead[places]
+
+    def take(self) -> Turn | None:
+        """The next turn, if there is one."""
+        if self.ahead() is None:
+            return None
+        return self._ahead.popleft()
+
+    def __iter__(self) -> Iterator[Turn]:
+        """All that are left, taken."""
+        while (turn := self.take()) is not None:
+            yield turn
+
+    @property
+    def some(self) -> bool:
+        """Whether there is a turn at all."""
+        return self.first is not None or self.ahead() is not None
+
+    @property
+    def total(self) -> int:
+        """`took` of all turns, also of those that are still to come."""
+        if self._total is None:
+            other = Turns(*self._given)
+            self._total = sum(t.clocks.duration or 0 for t in other)
+        return self._total
+
+    def _make(self) -> Iterator[Turn]:
+        listed, inherited, cut_off, media = self._given
+        before: list[model.Message] = []
+        open_: Turn | None = None
+        last = next((i for i in range(len(listed) - 1, -1, -1) if _role(listed[i]) in _MODEL), -1)
+        for position, raw in enumerate(listed):
+            try:
+                said, record, calls = message(raw, media)
+            except msgspec.DecodeError:
                 continue
-        elif record.role == "tool" and not copied and found:
-            found[-1].answers.append(Answer(said, record))
-        before.append(said)
-    return found, before
+            copied = position < inherited or record.from_history is True
+            if record.role in _MODEL and not copied:
+                stated = bool(jsonio.fields(record.metrics))
+                if stated or calls or (position == last and (cut_off or open_ is None) and not _thinking(record)):
+                    times = clocks(record.metrics)
+                    if times.duration is not None:
+                        self.took, self.streamed = self.took + times.duration, False
+                    if open_ is not None:
+                        yield open_
+                    open_ = Turn(said, record, before, usage(record.metrics), times, window(record.created_at), stated, calls, self.took)
+                    if self.first is None:
+                        self.first = open_.time
+                    before = []
+                    continue
+            elif record.role == "tool" and not copied and open_ is not None:
+                open_.answers.append(Answer(said, record))
+            before.append(said)
+        self.trailing = before
+        if open_ is not None:
+            yield open_
 
 
 _MODEL: Final = frozenset({"assistant", "model"})
@@ -276,6 +334,7 @@ __all__ = [
     "UNKNOWN",
     "Answer",
     "Turn",
+    "Turns",
     "call_part",
     "content_parts",
     "count",
@@ -283,6 +342,5 @@ __all__ = [
     "describe",
     "message",
     "provider",
-    "turns",
     "usage",
 ]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
+import msgspec
 from msgspec import Raw, Struct, field
 
 from .. import ids, jsonio
 from ..model import ABSENT, AnySpan, Chunk, Error, Event, History, Link, Message, Outcome, Status, ToolCallPart, Usage, Value
-from .messages import Answer, Turn
-from .schema import Asked, Execution, Tool
+from .messages import Answer, Turn, Turns
+from .schema import Asked, Execution, Tool, loosely
 from .times import NO_CLOCKS, UNKNOWN, Clocks, Window, clocks
 
 FAMILY: Final = "agno"
@@ -183,39 +184,59 @@ class Try(Struct, eq=False):
     latest: int | None = None
 
 
-class Plan(Struct, eq=False):
-    """What a record adds to the events of its run (or has to say alone): turns, executions of tools by call, and how many RunStarted there are."""
+class Tools:
+    """The executions that a record lists, in order, each read when it is asked for. Of those that others were asked for before, the texts are kept, by call id."""
 
-    turns: list[Turn]
-    trailing: list[Message] = []
-    starts: int = 0
-    by_events: Counter[str] = field(default_factory=Counter)
-    waits: set[str] = set()
-    at: int = 0
-    members: list[Any] = []
-    streamed: bool = True
-    _tools: dict[str | None, list[tuple[int, Execution]]] = {}
-    _front: int = 0
+    def __init__(self, listed: Sequence[Raw] = (), only: set[str | None] | None = None) -> None:
+        self._rest = iter(enumerate(listed))
+        self._only = only
+        self._passed: dict[str | None, deque[tuple[int, Raw]]] = {}
+        self._front = 0
 
-    def give(self, tools: list[Execution]) -> None:
-        """The record's executions, in order."""
-        for place, one in enumerate(tools):
-            self._tools.setdefault(one[0].tool_call_id, []).append((place, one))
-        for held in self._tools.values():
-            held.reverse()
+    def _next(self) -> tuple[int, Execution] | None:
+        for place, raw in self._rest:
+            try:
+                tool = loosely(Tool, raw)[0]
+            except msgspec.DecodeError:
+                continue
+            if self._only is None or tool.tool_call_id in self._only:
+                return place, (tool, raw)
+        return None
 
-    def tool(self, call: str | None) -> Execution | None:
+    def take(self, call: str | None) -> Execution | None:
         """The next execution of the call with this id, taken out."""
-        held = self._tools.get(call)
-        return held.pop()[1] if held else None
+        held = self._passed.get(call)
+        if held:
+            raw = held.popleft()[1]
+            return loosely(Tool, raw)[0], raw
+        while (found := self._next()) is not None:
+            place, (tool, raw) = found
+            if tool.tool_call_id == call:
+                return tool, raw
+            self._passed.setdefault(tool.tool_call_id, deque()).append((place, raw))
+        return None
 
     def back(self, one: Execution) -> None:
         """It was not wanted: it comes before all others."""
         self._front -= 1
-        self._tools.setdefault(one[0].tool_call_id, []).append((self._front, one))
+        self._passed.setdefault(one[0].tool_call_id, deque()).appendleft((self._front, one[1]))
 
-    def rest(self) -> list[Execution]:
+    def rest(self) -> Iterator[Execution]:
         """The executions that are left, in order, taken out."""
-        left = [x for held in self._tools.values() for x in held]
-        self._tools = {}
-        return [one for _, one in sorted(left, key=itemgetter(0))]
+        left = sorted((x for held in self._passed.values() for x in held), key=itemgetter(0))
+        self._passed = {}
+        for _, raw in left:
+            yield loosely(Tool, raw)[0], raw
+        while (found := self._next()) is not None:
+            yield found[1]
+
+
+class Plan(Struct, eq=False):
+    """What a record adds to the events of its run (or has to say alone): turns, executions of tools by call, and how many RunStarted there are."""
+
+    turns: Turns = field(default_factory=Turns)
+    tools: Tools = field(default_factory=Tools)
+    starts: int = 0
+    by_events: Counter[str] = field(default_factory=Counter)
+    waits: set[str] = set()
+    members: list[Any] = []

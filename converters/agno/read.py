@@ -69,7 +69,9 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
             nodes = store.nodes(source.data(), report)
     for node in nodes:
         found += 1
-        engine.record(node)
+        for _ in engine.record(node):
+            if engine.out:
+                yield from drain(engine)
         yield from drain(engine)
     engine.close()
     yield from drain(engine)

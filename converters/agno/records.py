@@ -21,9 +21,9 @@ from msgspec.structs import astuple
 from .. import jsonio, model
 from ..model import ABSENT
 from . import messages, workflow
-from .parts import Call, OpenPhase, Plan
+from .parts import Call, OpenPhase, Plan, Tools
 from .run import OpenRun, executed
-from .schema import BASE, Event, Record, Requirement, Tool, array, executions, items, loosely
+from .schema import BASE, Event, Record, Requirement, Tool, array, each, items, loosely
 from .times import SLACK, UNKNOWN, Window, point, window
 
 if TYPE_CHECKING:
@@ -215,14 +215,9 @@ def plan_of(n: Node, media: bool = False) -> Plan:
     """What the record's messages and tools say, in order."""
     rec, how = n.rec, ending(n)
     inherited = rec.forked_from_message_index if rec.forked_from_run_id or rec.regenerated_from else None
-    turns, trailing = messages.turns(rec.messages or (), inherited or 0, how in ("cancelled", "error", "paused", "running"), media)
-    tools = executions(rec.tools)
-    if inherited:
-        kept = {a.id for t in turns for a in t.asked}
-        tools = [x for x in tools if x[0].tool_call_id in kept]
-    plan = Plan(turns, trailing, streamed=not any(t.clocks.duration is not None for t in turns))
-    plan.give(tools)
-    return plan
+    given = rec.messages or (), inherited or 0, how in ("cancelled", "error", "paused", "running"), media
+    kept = {a.id for t in messages.Turns(*given) for a in t.asked} if inherited else None
+    return Plan(messages.Turns(*given), Tools(rec.tools or (), kept))
 
 
 def attach(run: OpenRun, n: Node, media: bool = False) -> None:
@@ -328,8 +323,9 @@ def begun(n: Node) -> Window:
     return created
 
 
-def read(engine: Engine, n: Node) -> None:
-    """A record that stands at the top of its input (or row): its events, then what they leave out."""
+def read(engine: Engine, n: Node) -> Iterator[None]:
+    """A record that stands at the top of its input (or row): its events, then what they leave out. Stops where spans may be complete, so that they can be
+    taken out before there are more."""
     for one in n.walk():
         engine.plans[one.run_id] = one
         if one.odd:
@@ -338,43 +334,50 @@ def read(engine: Engine, n: Node) -> None:
             engine.parents[child.run_id] = one.run_id
     if n.rec.parent_run_id and n.run_id not in engine.parents:
         engine.parents[n.run_id] = n.rec.parent_run_id
-    _feed(engine, n)
+    yield from _feed(engine, n)
     if not n.used:
-        drive(engine, n, engine.runs.get(engine.parents.get(n.run_id, "")), None, None)
+        yield from drive(engine, n, engine.runs.get(engine.parents.get(n.run_id, "")), None, None)
     for one in n.walk():
         if not one.used:
-            drive(engine, one, engine.runs.get(engine.parents.get(one.run_id, "")), None, None)
+            yield from drive(engine, one, engine.runs.get(engine.parents.get(one.run_id, "")), None, None)
         engine.plans.pop(one.run_id, None)
         engine.parents.pop(one.run_id, None)
 
 
-def _feed(engine: Engine, n: Node) -> None:
+def _foreseen(events: list[Raw]) -> tuple[Counter[str], dict[str, Counter[str]]]:
+    """What the events of a record will tell: of each run how often it starts, up to its last RunStarted, and which calls begin."""
+    needed, so_far, calls = Counter[str](), Counter[str](), dict[str, Counter[str]]()
+    for e, _ in each(Event, events):
+        if not e.event:
+            continue
+        run_id = e.run_id or ""
+        bare = e.event.removeprefix("Team")
+        if bare in ("RunStarted", "RunContinued"):
+            so_far[run_id] += 1
+            if bare == "RunStarted":
+                needed[run_id] = so_far[run_id]
+        elif bare == "ToolCallStarted" and e.tool:
+            calls.setdefault(run_id, Counter())[jsonio.text(jsonio.fields(e.tool).get("tool_call_id", ABSENT)) or ""] += 1
+    return needed, calls
+
+
+def _feed(engine: Engine, n: Node) -> Iterator[None]:
     """The record's events, in order; its run ends with its status, if its events do not say so."""
     if not n.rec.events:
         return
-    listed = [(e, odd) for e, odd in items(Event, n.rec.events) if e.event]
-    starts, calls = Counter[str](), dict[str, Counter[str]]()
-    for e, _ in listed:
-        run_id = e.run_id or ""
-        bare = e.event.removeprefix("Team")
-        starts[run_id] += bare in ("RunStarted", "RunContinued")
-        if bare == "ToolCallStarted" and e.tool:
-            calls.setdefault(run_id, Counter())[jsonio.text(jsonio.fields(e.tool).get("tool_call_id", ABSENT)) or ""] += 1
-    last_start = {e.run_id or "": i for i, (e, _) in enumerate(listed) if e.event.removeprefix("Team") == "RunStarted"}
-    needed = Counter[str]()
-    for i, (e, _) in enumerate(listed):
-        if e.event.removeprefix("Team") in ("RunStarted", "RunContinued") and i <= last_start.get(e.run_id or "", -1):
-            needed[e.run_id or ""] += 1
     outside = set(engine.runs)
-    engine.foreseen = (needed, calls)
+    engine.foreseen = _foreseen(n.rec.events)
     seen: set[bytes] = set()
-    for e, odd in listed:
+    for e, odd in each(Event, n.rec.events):
+        if not e.event:
+            continue
         if e.event in _TASKS:  # stored twice (fixture team-modes/tasks-stream)
             said = msgspec.json.encode(payload(e, odd)) + e.event.encode()
             if said in seen:
                 continue
             seen.add(said)
         engine.event(e, odd)
+        yield
     for call in [c for r in list(engine.runs.values()) for c in r.calls if c.ending]:
         engine.completed(call, None)
     for one in n.walk():
@@ -390,14 +393,14 @@ def _feed(engine: Engine, n: Node) -> None:
     engine.foreseen = (Counter(), {})
 
 
-def drive(engine: Engine, n: Node, above: OpenRun | None, call: Call | None, phase: OpenPhase | None, only: bool = True) -> None:
+def drive(engine: Engine, n: Node, above: OpenRun | None, call: Call | None, phase: OpenPhase | None, only: bool = True) -> Iterator[None]:
     """A run that only its record knows, under the run, call or step that started it. Its own events, where it holds some, come first."""
     if n.used:
         return
     if n.rec.events and any(jsonio.text(jsonio.fields(r).get("run_id", ABSENT)) == n.run_id for r in n.rec.events):
         engine.place(n.run_id, above, call, phase, only)
         engine.plans[n.run_id] = n
-        _feed(engine, n)
+        yield from _feed(engine, n)
         if n.used:
             return
     engine.place(n.run_id, above, call, phase, only)
@@ -415,20 +418,22 @@ def drive(engine: Engine, n: Node, above: OpenRun | None, call: Call | None, pha
     run.begun = at
     run.start(at)
     if kind == "workflow":
-        workflow.drive(engine, run, n)
+        yield from workflow.drive(engine, run, n)
     else:
         run.claim = lambda c: _claim(engine, run, c)
-        _turns(run, n, how)
+        yield from _turns(run, n)
     engine.end(run, how, n.ended if n.ended.lo is not None else _last(n))
 
 
 def _deltas(run: OpenRun, n: Node) -> None:
     """Deltas that a stream showed of a run whose other events it hid: chunks of the message that they add up to."""
     texts = [jsonio.text(e.content) or "" for e in n.content]
-    for turn in run.plan.turns if run.plan is not None and texts else ():
+    place = 0
+    while run.plan is not None and texts and (turn := run.plan.turns.ahead(place)) is not None:
         if "".join(p.content for p in turn.message.parts if isinstance(p, model.TextPart)) == "".join(texts):
             turn.chunks = [model.Chunk(time=window(e.created_at).lo, length=len(t)) for e, t in zip(n.content, texts, strict=True)]
             return
+        place += 1
     if texts:
         run.here.extend(as_event(e, {}) for e in n.content)
 
@@ -443,7 +448,7 @@ def _last(n: Node) -> Window:
     return UNKNOWN
 
 
-def _turns(run: OpenRun, n: Node, how: str | None) -> None:
+def _turns(run: OpenRun, n: Node) -> Iterator[None]:
     """The record's turns as requests, with a pause and a continuation after a turn whose call a person answered."""
     plan = run.plan
     assert plan is not None
@@ -452,25 +457,30 @@ def _turns(run: OpenRun, n: Node, how: str | None) -> None:
         tool = loosely(Tool, requirement.tool_execution)[0] if jsonio.fields(requirement.tool_execution) else None
         if tool is not None and tool.tool_call_id is not None and not requirement.member_run_id:
             answered[tool.tool_call_id] = window(requirement.created_at)
-    while plan.at < len(plan.turns):
-        turn = plan.turns[plan.at]
-        plan.at += 1
+    for turn in plan.turns:
         run.insert(turn)
+        yield
         waited = [a.id for a in turn.asked if a.id in answered]
-        gone_on = plan.at < len(plan.turns) or any(a.record.tool_call_id in waited for a in turn.answers)
+        follows = plan.turns.ahead() if waited else None
+        gone_on = follows is not None or any(a.record.tool_call_id in waited for a in turn.answers)
         if waited and gone_on:
             at = answered[waited[0] or ""]
             run.tick(at)
             run.ending = "paused"
             run.paused = at.lo if at.exact else None
             run.pause([])
-            after = plan.turns[plan.at].time if plan.at < len(plan.turns) else UNKNOWN
+            after = follows.time if follows is not None else UNKNOWN
             answer = next((a for a in turn.answers if a.record.tool_call_id in waited), None)
             if answer is not None:
                 after = window(answer.record.created_at)
             run.tick(after)
             run.resume(after.after(at.lo))
-    del how
+
+
+def whole(steps: Iterator[None]) -> None:
+    """Go through to the end: a run inside another is told before that one goes on."""
+    for _ in steps:
+        pass
 
 
 def _claim(engine: Engine, run: OpenRun, call: Call) -> None:
@@ -486,7 +496,7 @@ def _claim(engine: Engine, run: OpenRun, call: Call) -> None:
     else:
         chosen = open_ if not call.name.startswith("run_workflow") else []
     for m in chosen:
-        drive(engine, m, run, call, None, len(chosen) == 1)
+        whole(drive(engine, m, run, call, None, len(chosen) == 1))
 
 
 def embedded(engine: Engine, run: OpenRun, n: Node) -> None:
@@ -508,7 +518,7 @@ def embedded(engine: Engine, run: OpenRun, n: Node) -> None:
     call = None
     if run.kind != "workflow":
         call = delegation(run, n)
-    drive(engine, n, run, call, phase)
+    whole(drive(engine, n, run, call, phase))
 
 
 def delegation(run: OpenRun, n: Node) -> Call | None:
@@ -539,4 +549,5 @@ __all__ = [
     "read",
     "stated",
     "terminal",
+    "whole",
 ]

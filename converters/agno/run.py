@@ -261,17 +261,22 @@ class OpenRun:
         plan = self.plan
         if plan is None or sum(t.begun for t in self.tries) < plan.starts:
             return None
-        for i in range(plan.at, len(plan.turns)):
-            if _same(plan.turns[i].usage, counted):
+        place = 0
+        while (turn := plan.turns.ahead(place)) is not None:
+            if _same(turn.usage, counted):
                 held, self.request = self.request, None
-                for skipped in plan.turns[plan.at : i]:
-                    self.insert(skipped)
+                for _ in range(place):
+                    self._insert_next(plan)
                 if self.request is not None:
                     self.end_turn()
                 self.request = held
-                plan.at = i + 1
-                return plan.turns[i]
+                return plan.turns.take()
+            place += 1
         return None
+
+    def _insert_next(self, plan: Plan) -> None:
+        if (turn := plan.turns.take()) is not None:
+            self.insert(turn)
 
     def insert(self, turn: Turn) -> None:
         """A request that only the record tells of."""
@@ -376,12 +381,12 @@ class OpenRun:
             if self.begun_ids.get(a.id or "", 0) > 0:
                 self.begun_ids[a.id or ""] -= 1
                 continue
-            found = plan.tool(a.id) if plan is not None else None
+            found = plan.tools.take(a.id) if plan is not None else None
             answer = turn.answer(a.id, position)
             if answer is None and (found is None or not executed(found[0])):
                 unanswered.append(a)
                 if found is not None and plan is not None:
-                    plan.back(found)
+                    plan.tools.back(found)
                 continue
             call = self._new_call(a, r)
             call.answer = answer
@@ -395,7 +400,7 @@ class OpenRun:
         if last and self.ending not in (None, "completed") and not self.cut:
             for a in unanswered:
                 call = self._new_call(a, r)
-                self._fill(call, self.plan.tool(a.id) if self.plan is not None else None)
+                self._fill(call, self.plan.tools.take(a.id) if self.plan is not None else None)
                 call.over = True
                 call.outcome = "pending" if self.ending == "paused" else "aborted"
                 self.calls.append(call)
@@ -415,17 +420,15 @@ class OpenRun:
         """A call whose execution the record lost (fixtures cancelled/plain-tool, model-error/plain-late): the first began when its request
         ended, which is stamped when it began and has a duration; any other, between that and its answer. The run's own duration narrows both."""
         took, plan = turn.clocks.duration, self.plan
-        if call.tool is not None or call.done.lo is None or took is None or turn.time.lo is None or plan is None or turn not in plan.turns:
+        if call.tool is not None or call.done.lo is None or took is None or turn.time.lo is None or plan is None:
             return
         began = turn.time.moved(took)
         lasted = clocks(self.metrics).duration
         if lasted is not None and len(self.tries) == 1 and not plan.waits:
-            here = next(i for i, t in enumerate(plan.turns) if t is turn)
-            until = sum(t.clocks.duration or 0 for t in plan.turns[: here + 1])
-            left = sum(t.clocks.duration or 0 for t in plan.turns[here + 1 :])
-            first = plan.turns[0].time.hi
-            began = began.after(call.done.lo + left - lasted + until)
-            call.done = call.done.before(first + lasted - left if first is not None else None)
+            total = plan.turns.total
+            first = plan.turns.first.hi if plan.turns.first is not None else None
+            began = began.after(call.done.lo + total - lasted)
+            call.done = call.done.before(first + lasted - (total - turn.until) if first is not None else None)
         call.started = Window(began.lo, call.done.hi) if r.calls else began.before(call.done.hi)
 
     def _new_call(self, a: Asked, r: Request | None, attempt: Try | None = None) -> Call:
@@ -461,8 +464,7 @@ class OpenRun:
         else:
             plan = self.plan
             if plan is not None and self._asks(call_id):
-                self.insert(plan.turns[plan.at])
-                plan.at += 1
+                self._insert_next(plan)
             t = self.attempt
             before = t
             if t.number > 1 and t.link is not None and t.link.type == "continuation_of" and not t.requests and self.request is None:
@@ -483,19 +485,19 @@ class OpenRun:
             self.begun_ids[call_id or ""] += 1
         if self.plan is not None:
             self.plan.by_events[call_id or ""] -= 1
-            self.plan.tool(call_id)
+            self.plan.tools.take(call_id)
         self.calls.append(call)
         return call
 
     def _asks(self, call_id: str | None) -> bool:
         """Whether the record's next turn asks for this call, and no request of the current turn did."""
         plan = self.plan
-        if plan is None or plan.at >= len(plan.turns) or sum(t.begun for t in self.tries) < plan.starts:
+        if plan is None or sum(t.begun for t in self.tries) < plan.starts or (turn := plan.turns.ahead()) is None:
             return False
         r = self.request
         if r is not None and r.turn is not None and any(a.id == call_id for a in r.turn.asked):
             return False
-        return any(a.id == call_id for a in plan.turns[plan.at].asked)
+        return any(a.id == call_id for a in turn.asked)
 
     def open_call(self, call_id: str | None, name: str | None = None) -> Call | None:
         """The call with this id that is open; without an id the oldest open one of that name."""
@@ -622,7 +624,7 @@ class OpenRun:
                 self.pending.append((a, turn, call))
                 continue
             answer = turn.answer(call.call_id, 0) if turn is not None else None
-            found = self.plan.tool(call.call_id) if self.plan is not None else None
+            found = self.plan.tools.take(call.call_id) if self.plan is not None else None
             if found is not None:
                 call.tool, call.raw = found
             call.answer = answer

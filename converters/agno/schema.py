@@ -7,6 +7,7 @@ Payloads stay ``Raw``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final, TypeVar, get_type_hints
 
@@ -388,15 +389,19 @@ def loosely(kind: type[T], data: Raw | bytes | memoryview) -> tuple[T, dict[str,
     return kind(**good), odd
 
 
-def items(kind: type[T], data: list[Raw] | None) -> list[tuple[T, dict[str, Raw]]]:
-    """Each object of a list, read `loosely`; what is no object is left out."""
-    found = []
+def each(kind: type[T], data: list[Raw] | None) -> Iterator[tuple[T, dict[str, Raw]]]:
+    """Each object of a list, read `loosely` when its turn comes; what is no object is left out."""
     for raw in data or ():
         try:
-            found.append(loosely(kind, raw))
+            found = loosely(kind, raw)
         except msgspec.DecodeError:
             continue
-    return found
+        yield found
+
+
+def items(kind: type[T], data: list[Raw] | None) -> list[tuple[T, dict[str, Raw]]]:
+    """`each`, as a list."""
+    return list(each(kind, data))
 
 
 def executions(data: list[Raw] | None) -> list[Execution]:
@@ -432,6 +437,7 @@ __all__ = [
     "Tool",
     "array",
     "decoder",
+    "each",
     "executions",
     "items",
     "loosely",

@@ -6,6 +6,7 @@ of it is in the results at the end.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -298,17 +299,17 @@ def step_of(run: OpenRun, step: str | None) -> OpenPhase | None:
     return held[-1] if held else None
 
 
-def drive(engine: Engine, run: OpenRun, n: Node) -> None:
+def drive(engine: Engine, run: OpenRun, n: Node) -> Iterator[None]:
     """A workflow of which there is only the record: its results as phases, each with the runs that executed it."""
     assert run.plan is not None
     left = {c.run_id: c for c in run.plan.members}
     run.plan.members = []
-    _results(engine, run, n.rec.step_results or n.rec.step_responses or [], None, left)
+    yield from _results(engine, run, n.rec.step_results or n.rec.step_responses or [], None, left)
     for child in left.values():
-        engine.node(child, run, None, step_of(run, child.rec.workflow_step_id))
+        yield from engine.node(child, run, None, step_of(run, child.rec.workflow_step_id))
 
 
-def _results(engine: Engine, run: OpenRun, results: list[Raw], block: OpenPhase | None, left: dict[str, Node]) -> None:
+def _results(engine: Engine, run: OpenRun, results: list[Raw], block: OpenPhase | None, left: dict[str, Node]) -> Iterator[None]:
     loop = block is not None and block.type == "loop"
     seen: set[str] = set()
     number = 0
@@ -340,11 +341,11 @@ def _results(engine: Engine, run: OpenRun, results: list[Raw], block: OpenPhase 
             if executor is not None:
                 left.pop(executor.run_id)
         if executor is not None:
-            engine.node(executor, run, None, p)
+            yield from engine.node(executor, run, None, p)
         nested = list(s.steps or [])
         if not nested and s.parallel_step_outputs:
             nested = list(s.parallel_step_outputs.values())
-        _results(engine, run, nested, p, left)
+        yield from _results(engine, run, nested, p, left)
         run.phases["step"].remove(p)
         if p.step:
             run.trace.steps.pop(p.step, None)
