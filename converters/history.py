@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,20 @@ def plain(message: Message) -> Message:
     if message.time is None and not message.source:
         return message
     return Message(role=message.role, parts=message.parts, name=message.name, finish_reason=message.finish_reason)
+
+
+_ROLES: Final = {role: b'{"role":"' + role.encode() + b'","parts":' for role in ("user", "assistant", "tool", "system")}
+
+
+def plain_json(message: Message, ended: str | None = None) -> bytes:
+    """`plain` as JSON; ``ended``: the finish reason of one that states none. What is only carried is as it stands in it: see `needs_minifying`."""
+    begin = _ROLES.get(message.role)
+    if begin is not None and message.name is None and message.finish_reason is None:
+        if ended is None:
+            return begin + _encoder.encode(message.parts) + b"}"
+        return b"".join((begin, _encoder.encode(message.parts), b',"finish_reason":', _encoder.encode(ended), b"}"))
+    reason = message.finish_reason if message.finish_reason is not None else ended
+    return _encoder.encode(Message(role=message.role, parts=message.parts, name=message.name, finish_reason=reason))
 
 
 def needs_minifying(message: Message) -> bool:
@@ -47,7 +62,7 @@ class Chain:
     def add(self, messages: Iterable[Message]) -> None:
         """Messages that are now part of the conversation."""
         for message in messages:
-            data = _encoder.encode(plain(message))
+            data = plain_json(message)
             self._hash.update((msgspec.json.format(data, indent=-1) if needs_minifying(message) else data) + b"\n")
             self.count += 1
 

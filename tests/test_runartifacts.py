@@ -7,9 +7,11 @@ import itertools
 import json
 import os
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import spanport
 from spanport.converters import registry
@@ -17,6 +19,8 @@ from spanport.converters.clock import from_iso
 from spanport.converters.errors import ReadError, Report
 from spanport.converters.model import Attempt, ModelRequest, Phase, Run, ToolCall, Trace
 from spanport.converters.registry import WriteOptions
+from spanport.converters.simlab import spans as builder
+from spanport.converters.simlab.document import Head
 from spanport.converters.stages.redact import redact
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "runartifacts"
@@ -525,3 +529,30 @@ def test_otlp_json_of_a_small_record() -> None:
             for scope in group["scopeSpans"]:
                 del scope["scope"]["version"]
     assert got == want
+
+
+def test_the_short_way_to_a_usual_call_and_message_gives_what_the_long_way_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = json.loads((FIXTURES / "shape_d/artifacts.json").read_bytes())
+    for recorded in other["tool_calls"]:
+        recorded["parameters"] = {"other": 1}
+    records = [*timed(), other]
+    short = [msgspec.json.encode(one(p)) for p in records]
+    usual = Counter[bool]()
+
+    quick = builder._Builder.usual
+
+    def never(self: Any, call: Any) -> None:
+        usual[quick(self, call) is not None] += 1
+        self._told.pop(call.answer, None)
+
+    monkeypatch.setattr(builder._Builder, "usual", never)
+    assert [msgspec.json.encode(one(p)) for p in records] == short
+    assert min(usual.values()) > 10  # both ways were taken
+    head = builder.head
+    monkeypatch.setattr(builder, "head", lambda raw, told=False: _without_content(head(raw, told)))
+    assert [msgspec.json.encode(one(p)) for p in records] == short
+
+
+def _without_content(head: Head) -> Head:
+    head.content = None
+    return head

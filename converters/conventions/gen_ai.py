@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..history import needs_minifying, plain
+from ..history import needs_minifying, plain_json
 from ..jsonio import minify
 from ..model import (
     AnySpan,
@@ -73,12 +73,16 @@ def name_and_kind(span: AnySpan) -> tuple[str, int]:
 
 def messages_json(messages: Sequence[Message], carry: bool, output: bool = False, reason: str | None = None) -> bytes:
     """Messages as the one JSON string that the conventions ask for."""
-    sent: Sequence[Message] = messages if carry else [plain(m) for m in messages]
+    if not carry:
+        ended = (reason or "") if output else None
+        data = b"[" + b",".join([plain_json(m, ended) for m in messages]) + b"]"
+        return msgspec.json.format(data, indent=-1) if any(map(needs_minifying, messages)) else data
+    sent: Sequence[Message] = messages
     if output:
         sent = [m if m.finish_reason is not None else _ended(m, reason or "") for m in sent]
     data = _encode(sent)
     for message in sent:
-        if (carry and message.source) or needs_minifying(message):
+        if message.source or needs_minifying(message):
             return msgspec.json.format(data, indent=-1)
     return data
 

@@ -64,7 +64,8 @@ class Entry(Struct, gc=False):
 
 class Head(Struct, gc=False):
     """The index entry of a message. ``exact``: `iso` prints ``time`` as it is spelled; None when that was not looked at. ``recorded``: made by SimLab's
-    recorder for an adapter (one call, no text, ``call_<n>``)."""
+    recorder for an adapter (one call, no text, ``call_<n>``). ``content``: the content of a message in the common spelling, without its text, so that it need
+    not be decoded again; None where the rest of the message has to be looked at."""
 
     role: str
     time: int | None = None
@@ -72,6 +73,7 @@ class Head(Struct, gc=False):
     note: Note | None = None
     recorded: bool = False
     exact: bool | None = None
+    content: shapes.Asked | shapes.Told | None = None
 
 
 class Document(Struct, kw_only=True):
@@ -103,6 +105,7 @@ def digest(data: bytes | str) -> bytes:
 
 
 _EMPTY: Final = b"{}"
+_NO_TEXT: Final = Raw(b'""')
 
 
 def by_value(raw: Raw) -> bytes:
@@ -279,8 +282,13 @@ def head(raw: Raw, told: bool = False) -> Head:
     if message is None:
         return _odd_head(raw, told)
     role = message.role
-    time, exact = stamp(message.timestamp) if message.timestamp else (None, None)
+    written = message.timestamp
+    time, exact = stamp(written) if written else (None, None)
     content = message.content
+    kind = content.__class__
+    if kind is str:
+        return Head(role, time, exact=exact)
+    kept = content if exact or written is None else None
     if isinstance(content, shapes.Told):
         server = None if content.tool_server is UNSET else content.tool_server
         if server is None and content.is_error:  # its text tells whether the tool was unknown
@@ -300,14 +308,14 @@ def head(raw: Raw, told: bool = False) -> Head:
                 digest(summary) if summary else None,
             ),
             exact=exact,
+            content=kept,  # type: ignore[arg-type]
         )
-    if isinstance(content, shapes.Asked):
-        if not content.tool_calls:
-            return _odd_head(raw, told)
-        calls = [Nested(c.id, c.function.name, c.function.arguments) for c in content.tool_calls]
-        recorded = len(calls) == 1 and not content.content and _RECORDER_ID.match(calls[0].id or "") is not None
-        return Head(role, time, calls, recorded=recorded, exact=exact)
-    return Head(role, time, exact=exact)
+    assert isinstance(content, shapes.Asked)
+    if not content.tool_calls:
+        return _odd_head(raw, told)
+    calls = [Nested(c.id, c.function.name, c.function.arguments) for c in content.tool_calls]
+    recorded = len(calls) == 1 and content.content == _NO_TEXT and _RECORDER_ID.match(calls[0].id or "") is not None
+    return Head(role, time, calls, recorded=recorded, exact=exact, content=kept)  # type: ignore[arg-type]
 
 
 def _odd_head(raw: Raw, told: bool) -> Head:

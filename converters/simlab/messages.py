@@ -170,37 +170,68 @@ def _common(message: shapes.Common, answer: Answer | None, head: Head | None) ->
                 return None  # kept as it is spelled
             source["timestamp"] = raw(written)
     content = message.content
-    parts: list[Part]
     if isinstance(content, str):
-        parts = [TextPart(content)] if content else []
-    elif isinstance(content, shapes.Told):
-        if content.summary and not jsonio.is_text(content.summary):
+        return Message(role=message.role, parts=[TextPart(content)] if content else [], time=time, source=source)
+    return _told(content, answer, time, source) if isinstance(content, shapes.Told) else _asked(content, time, source)
+
+
+def agrees(content: shapes.Told, answer: Answer) -> bool:
+    """Whether a tool message says the same of its call as ``answer`` does."""
+    server = content.tool_server
+    return (
+        content.tool_name == answer.name
+        and content.is_error is answer.is_error
+        and (None if server is UNSET else server) == answer.server
+        and (not content.summary or jsonio.is_text(content.summary))
+    )
+
+
+def agrees_well(content: shapes.Told, name: str) -> bool:
+    """`agrees` with a call of the tool ``name`` that went well, whose server is the message's."""
+    return content.is_error is False and content.tool_name == name and (not content.summary or jsonio.is_text(content.summary))
+
+
+def told(content: shapes.Told, time: int | None) -> Message:
+    """A tool message that says nothing but what its call says, and a text."""
+    return Message(role="tool", parts=[ToolCallResponsePart(content.summary or NULL, content.tool_call_id)], time=time)
+
+
+def _told(content: shapes.Told, answer: Answer | None, time: int | None, source: dict[str, Raw]) -> Message | None:
+    if not agrees(content, answer or Answer()):
+        return None
+    found = told(content, time)
+    if source:
+        found.source = source
+    return found
+
+
+def _asked(content: shapes.Asked, time: int | None, source: dict[str, Raw]) -> Message | None:
+    if not content.tool_calls:
+        return None
+    words = jsonio.text(content.content)
+    parts: list[Part] = [TextPart(words)] if words else []
+    texts: list[str | None] = []
+    odd = False
+    for call in content.tool_calls:
+        if (text := jsonio.text(call.function.arguments)) is None:
             return None
-        known = answer or Answer()
-        if content.tool_name != known.name or content.is_error is not known.is_error:
-            return None
-        if (None if content.tool_server is UNSET else content.tool_server) != known.server:
-            return None
-        parts = [ToolCallResponsePart(content.summary or NULL, content.tool_call_id)]
-    else:
-        if not content.tool_calls:
-            return None
-        parts = [TextPart(content.content)] if content.content else []
-        texts: list[str | None] = []
-        for call in content.tool_calls:
-            if (text := jsonio.text(call.function.arguments)) is None:
-                return None
-            arguments, other = given(text)
-            parts.append(ToolCallPart(call.function.name, call.id, arguments))
-            texts.append(other)
-        if any(t is not None for t in texts):
-            source["arguments"] = raw(texts)
-    return Message(role=message.role, parts=parts, time=time, source=source)
+        arguments, other = given(text)
+        parts.append(ToolCallPart(call.function.name, call.id, arguments))
+        texts.append(other)
+        odd = odd or other is not None
+    if odd:
+        source["arguments"] = raw(texts)
+    return Message(role="assistant", parts=parts, time=time, source=source)
 
 
 def read(message: Raw, answer: Answer | None = None, head: Head | None = None) -> Message:
     """One message. ``answer``: what the call says that this tool message answers; ``head``: its index entry."""
-    if (known := shapes.message(message)) is not None and (found := _common(known, answer, head)) is not None:
+    found: Message | None = None
+    if head is not None and (kept := head.content) is not None:
+        found = _told(kept, answer, head.time, {}) if isinstance(kept, shapes.Told) else _asked(kept, head.time, {})
+    elif (known := shapes.message(message)) is not None:
+        found = _common(known, answer, head)
+    if found is not None:
         return found
     fields = jsonio.fields(message)
     role = jsonio.text(fields.pop("role", ABSENT))

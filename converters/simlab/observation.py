@@ -104,6 +104,16 @@ def look(raw: Raw) -> Finding:
     return Finding(flag, code)
 
 
+def failed(raw: Raw) -> bool:
+    """Whether there is a flag inside an observation that says so: as `look` finds it."""
+    try:
+        outer = _levels.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return bool(look(raw).inner)
+    inner = outer.observation
+    return bool(outer.is_error if inner is None or inner.is_error is None else inner.is_error)
+
+
 def text(raw: Raw) -> str | None:
     """The text of an observation, in SimLab's own order: ``text``, ``observation.text``, a string as it stands."""
     if not raw:

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ..jsonio import is_text
 from ..model import ABSENT
 
 
@@ -26,9 +27,9 @@ class Call(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class Asked(Struct, forbid_unknown_fields=True, gc=False):
-    """The content of an assistant message with calls (or with an empty list of them)."""
+    """The content of an assistant message with calls (or with an empty list of them). ``content`` is text."""
 
-    content: str
+    content: Raw
     tool_calls: list[Call]
 
 
@@ -91,9 +92,11 @@ _ODD = (msgspec.DecodeError, RecursionError)
 def message(raw: Raw) -> Common | None:
     """A message in the common spelling."""
     try:
-        return _message.decode(raw)
+        found = _message.decode(raw)
     except _ODD:
         return None
+    content = found.content
+    return None if content.__class__ is Asked and not is_text(content.content) else found
 
 
 def call(raw: Raw) -> Recorded | None:

@@ -104,8 +104,9 @@ class _Builder:
             if c.message is not None and c.answer is not None:
                 self.last_answer[c.message] = max(c.answer, self.last_answer.get(c.message, 0))
         self._asked: dict[int, list[Raw]] = {}
-        self._told: dict[int, messages.Answer] = {}
-        """What calls say of the messages that answered them, until these are read: that is with the next request."""
+        self._told: dict[int, messages.Answer | Message] = {}
+        """What calls say of the messages that answered them, until these are read: that is with the next request. Or the message, where it says nothing else."""
+        self._of_today = self.shape in ("C", "D")
         self._request = -1, ""
         self.last_turn = set(self.turns[-1].messages) if self.turns else set()
 
@@ -121,6 +122,8 @@ class _Builder:
     # -- messages
     def message(self, index: int) -> Message:
         told = self._told.pop(index, None)
+        if isinstance(told, Message):
+            return told
         if told is None and (call := self.answers.get(index)) is not None:
             server, name, _ = self.identity(call)
             told = self.answer(call, server, name, self.recorded(call)[1] if self.has_result(call) else None)
@@ -193,8 +196,67 @@ class _Builder:
         last = self.times.end if self.times.end is not None else self.times.before(len(at))
         return last, last, "synthetic", 0
 
+    def usual(self, call: Call) -> ToolCall | None:
+        """The span of a call that was asked for, answered and recorded in the common spelling and gave no error, as most are: what `tool` gives, in fewer
+        steps. None for any other."""
+        doc, note, index, answer, message = self.doc, call.note, call.result, call.answer, call.message
+        if index is None or answer is None or message is None or note is None or note.unknown:
+            return None
+        end = self.times.at[answer]
+        if end is None or index >= len(doc.results) or index in doc.verbatim:
+            return None
+        entry = self.entries[index]
+        server, name = entry.server, entry.name
+        if not entry.common or not name or not server or server == "unknown":
+            return None
+        found = shapes.result(doc.results[index])
+        if found is None or found.is_error or observation.failed(found.observation):
+            return None
+        if name.startswith(f"{server}__"):
+            name = bare(name)
+        start = self.times.at[message]
+        if call.position:
+            mine = self.answer_before(answer, message)
+            if mine is not None and self.times.at[mine] is not None:
+                start = self.times.at[mine]
+        asked = self._asked.get(message)
+        nested = asked[call.position] if asked is not None and call.position < len(asked) else self.nested_arguments(call)
+        arguments = nested or entry.parameters
+        source: dict[str, Raw] = {}
+        if nested and not (call.alike and bytes(memoryview(nested)[:1]) == b"{") and not same(nested, entry.parameters):
+            source["parameters"] = entry.parameters
+        head = self.heads[answer]
+        told = head.content
+        if self._of_today and isinstance(told, shapes.Told) and told.tool_server == server and messages.agrees_well(told, name):
+            self._told[answer] = messages.told(told, head.time)
+        else:
+            self._told[answer] = self.answer(call, server, name, False)
+        turn = self.turn_of.get(message)
+        key = f"{message}.{call.position}"
+        return ToolCall(
+            id=self._id("tool", key),
+            trace_id=self.place.trace,
+            parent_id=self.agent_id,
+            key=key,
+            name=name,
+            start=end if start is None or start > end else start,
+            end=end,
+            clock=self.times.clock,
+            status="ok",
+            source=source,
+            call_id=(call.nested.id if call.nested is not None else None) or note.id,
+            server=server,
+            arguments=arguments,
+            result=found.observation,
+            requested_by=self.request_id(turn) if turn is not None else None,
+            reasoning=lifted(arguments),
+            conversation_id=self.known.conversation,
+        )
+
     def tool(self, number: int, call: Call) -> ToolCall | None:
         """The span of ``call``; None when it only stays a part of its message."""
+        if (usual := self.usual(call)) is not None:
+            return usual
         server, name, parameters = self.identity(call)
         start, end, clock, slack = self.span_times(call)
         source: dict[str, Raw] = {}
