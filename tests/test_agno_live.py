@@ -11,6 +11,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import pytest
 import spanport
 from spanport.converters.agno.events import Engine
 from spanport.converters.agno.schema import Event, loosely
@@ -175,3 +176,51 @@ def test_one_long_run_in_bounded_memory() -> None:
     tracemalloc.stop()
     assert count == 1 + 3000 * 2 + 2
     assert peak < 6_000_000
+
+
+def _long_record(events: bool) -> dict[str, Any]:
+    """A run of 1,500 turns with a call each; with or without the events that Agno stores beside its messages."""
+    base = {"run_id": "r", "agent_id": "a", "nested_depth": 0}
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "go", "created_at": 1000}]
+    tools: list[dict[str, Any]] = []
+    told: list[dict[str, Any]] = [{**base, "event": "RunStarted", "created_at": 1000}]
+    for i in range(1500):
+        t = 1000 + i
+        call = {"id": f"c{i}", "type": "function", "function": {"name": "t", "arguments": "{}"}}
+        counts = {"input_tokens": i + 1, "output_tokens": 1, "duration": 0.2}
+        messages.append({"role": "assistant", "content": "x" * 1500, "tool_calls": [call], "metrics": counts, "created_at": t})
+        messages.append({"role": "tool", "content": "z" * 2000, "tool_call_id": f"c{i}", "created_at": t})
+        times = {"start_time": t + 0.25, "end_time": t + 0.5, "duration": 0.25}
+        tools.append({"tool_call_id": f"c{i}", "tool_name": "t", "tool_args": {}, "result": "z" * 2000, "metrics": times})
+        told.append({**base, "event": "ModelRequestStarted", "created_at": t})
+        told.append({**base, "event": "ModelRequestCompleted", "created_at": t, "input_tokens": i + 1, "output_tokens": 1})
+        told.append({**base, "event": "ToolCallStarted", "created_at": t, "tool": {"tool_call_id": f"c{i}", "tool_name": "t"}})
+        told.append({**base, "event": "ToolCallCompleted", "created_at": t, "tool": tools[-1]})
+    messages.append({"role": "assistant", "content": "done", "metrics": {"input_tokens": 9, "duration": 0.2}, "created_at": 2500})
+    told.append({**base, "event": "ModelRequestStarted", "created_at": 2500})
+    told.append({**base, "event": "ModelRequestCompleted", "created_at": 2500, "input_tokens": 9})
+    found = {
+        "run_id": "r",
+        "agent_id": "a",
+        "session_id": "s",
+        "status": "COMPLETED",
+        "created_at": 1000,
+        "content": "done",
+        "messages": messages,
+    }
+    return {**found, "tools": tools, **({"events": told} if events else {})}
+
+
+@pytest.mark.parametrize("events", [False, True])
+def test_a_long_record_in_bounded_memory(tmp_path: Path, events: bool) -> None:
+    """Its file is mapped, and of what is in it only the turn in hand is taken apart."""
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(_long_record(events)))
+    assert path.stat().st_size > 8_000_000
+    spanport.read(AGNO / "tools/plain.run_output.json")  # what is imported at the first use does not count
+    tracemalloc.start()
+    count = sum(1 for _ in spanport.stream(path, format="agno"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == 1 + 1500 * 2 + 1 + 2
+    assert peak < 4_000_000
