@@ -148,17 +148,18 @@ def _run(args: list[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
-        if output.debug():
+        from ..converters.errors import debugging
+
+        if debugging():
             raise
         click.echo(f"error: {error.filename or 'standard output'}: {error.strerror or error}", err=True)
         if not error.filename:  # what is still held can't go there either, and is not to be tried again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        if output.debug():
-            raise
-        from ..converters.errors import SpanportError
-        from .common import internal
+        from ..converters.errors import SpanportError, debugging, internal
 
+        if debugging():
+            raise
         click.echo(f"error: {error if isinstance(error, SpanportError) else internal(error)}", err=True)
         return 1

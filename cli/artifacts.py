@@ -7,12 +7,10 @@ from pathlib import Path
 
 import click
 
-from ..converters.api import collect
 from ..converters.artifacts import EMPTY, Index, PayloadMissing, get_artifact, line
-from ..converters.errors import Report
-from ..converters.model import Trace
-from .common import Account, from_format, items, say, strict, usage
-from .inputs import Inputs
+from ..converters.inputs import Inputs
+from ..exporters.batch import Batch, Tally
+from .common import from_format, say, strict, tally, usage
 
 run = click.argument("run", metavar="RUN")
 thread = click.option("--thread", metavar="T", help="The conversation; a run with one needs none.")
@@ -30,16 +28,11 @@ def command() -> None:
     """Artifacts of a conversation: list them, get one."""
 
 
-def _index(account: Account, run: str, from_: str | None, strict: bool) -> Index | None:
+def _index(account: Tally, run: str, from_: str | None) -> Index | None:
     """The artifacts of ``run``; None when nothing of it can be read."""
-    traces: list[Trace] = []
-    read = False
-    for one in account.over(Inputs((run,), from_)):
-        report = Report(strict=strict)
-        with account.input(report, one):
-            traces.extend(collect(items(one, report, from_)))
-            read = True
-    return Index(traces) if read else None
+    with account:
+        traces = [trace for trace, _ in account.traces(Inputs((run,), from_), from_)]
+    return Index(traces) if account.done else None
 
 
 @command.command("list")
@@ -52,9 +45,9 @@ def _index(account: Account, run: str, from_: str | None, strict: bool) -> Index
 @strict
 def list_(run: str, thread: str | None, type_: str | None, limit: int | None, as_json: bool, from_: str | None, strict: bool) -> None:
     """The artifacts of a conversation, newest first: #id [turn n] type — title."""
-    account = Account()
+    account = tally(Batch(jobs=1, progress="none", strict=strict))
     with usage():
-        index = _index(account, run, from_, strict)
+        index = _index(account, run, from_)
         if index is not None:
             entries = index.entries(thread, type=type_, limit=limit)
             if as_json:
@@ -87,10 +80,10 @@ def list_(run: str, thread: str | None, type_: str | None, limit: int | None, as
 @strict
 def get(run: str, id: str, thread: str | None, store: Path | None, from_: str | None, strict: bool) -> None:
     """One artifact as JSON, with its metadata and whole payload."""
-    account = Account()
+    account = tally(Batch(jobs=1, progress="none", strict=strict))
     status = None
     with usage():
-        index = _index(account, run, from_, strict)
+        index = _index(account, run, from_)
         if index is not None:
             try:
                 click.echo(get_artifact(index, id, thread, store=store))

@@ -1,43 +1,19 @@
-"""``spanport check``."""
+"""``spanport check``: what `spanport.check` found, in words."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterator
-from functools import partial
 
 import click
 
-from ..converters import registry
-from ..converters.errors import Report
-from ..converters.stages.choose import choose
 from ..converters.text import printable
-from ..exporters.check import CLOCKS, NOTES, ODD, Checked, conclude, watch
+from ..exporters.batch import Batch
+from ..exporters.check import CLOCKS, NOTES, ODD, Checked, check
 from ..exporters.terminal import WORDS
 from . import output
-from .common import Account, Batch, Input, Inputs, NotARun, batch, from_format, items, open_source, runs, usage
-
-
-def _work(from_: str | None, to: str | None, carry: bool, one: Input, report: Report) -> Checked:
-    found = Checked(input=str(one))
-    source = open_source(one)
-    fits = [(f, m) for f, m in registry.candidates(registry.probe(source)) if from_ in (None, f.name)]
-    if one.found and not fits:
-        raise NotARun(str(one))
-    found.format = from_ or (fits[0][0].name if fits else "")
-    found.why = fits[0][1].why if fits else ""
-    watched = watch(choose(items(source, report, from_), one.choice), found)
-    for _ in watched:
-        pass
-    if to is not None:
-        from ..converters.convert import losses
-
-        told = losses(open_source(one), to, from_=from_, carry=carry, stages=[partial(choose, choice=one.choice)] if one.choice else ())
-        found.target = to
-        found.losses = sorted(told.losses.values(), key=lambda x: (x.fate, -x.count, x.field))
-    conclude(report, found)
-    return found
+from .common import batch, from_format, runs, tally, usage
 
 
 @click.command(
@@ -72,25 +48,19 @@ def command(
 
     Exit status: 0 readable as a whole, 1 nothing is, 3 a part is, 4 see --fail-on-loss and --fail-on-odd.
     """
-    account = Account(batch)
-    with usage(), account:
-        if to is not None:
-            registry.get(to)
-        for outcome in account.each(partial(_work, from_, to, carry), Inputs(runs, from_), told=False):
-            found = outcome.result
-            assert found is not None
-            account.forbidden |= (fail_on_loss and found.dropped > 0) or (
-                fail_on_odd and bool(set(found.odd) - NOTES or outcome.report.warnings)
-            )
+    account = tally(batch)
+    with usage():
+        for found in check(runs, format=from_, to=to, carry=carry, tally=account):
+            account.forbidden |= (fail_on_loss and found.dropped > 0) or (fail_on_odd and bool(set(found.odd) - NOTES or found.warnings))
             if as_json:
                 click.echo(json.dumps(found.as_dict(), ensure_ascii=False))
             else:
-                for line in _lines(found, outcome.report):
+                for line in _lines(found):
                     click.echo(printable(line))
     sys.exit(account.status())
 
 
-def _lines(found: Checked, report: Report) -> Iterator[str]:
+def _lines(found: Checked) -> Iterator[str]:
     state = "readable" if not found.lost else f"readable in part ({found.lost:,} lost)"
     yield f"{found.input}: {found.format}{', ' + ', '.join(found.families) if found.families else ''}: {state}"
     if found.why:
@@ -108,7 +78,7 @@ def _lines(found: Checked, report: Report) -> Iterator[str]:
     shown = [n for n in found.first if output.level > 0 or n.severity != "info"]
     for notice in shown:
         yield f"  {'note' if notice.severity == 'info' else notice.severity:11} {str(notice).removeprefix(found.input + ': ')}"
-    if (more := sum(report.counts.values()) - len(shown)) > 0:
+    if (more := sum(found.notices.values()) - len(shown)) > 0:
         yield f"  more        {more:,} notices: " + ", ".join(f"{code} {n:,}" for code, n in found.notices.items())
     if found.target is not None:
         fates: dict[str, int] = {}

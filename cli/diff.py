@@ -1,56 +1,24 @@
-"""``spanport diff``."""
+"""``spanport diff``: what `spanport.diff` found, side by side."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import parse_qsl
 
 import click
 
-from ..converters.api import collect
-from ..converters.errors import Report, SpanportError
-from ..converters.source import is_url
+from ..converters.errors import SpanportError, debugging, internal
 from ..converters.text import printable
-from ..exporters.diff import Pair, Side, compare, side
-from ..exporters.stats import Totals, count
+from ..exporters.diff import Pair, diff
+from ..exporters.stats import Totals
 from ..exporters.terminal import duration, error_of, outcome_of, time_of, tokens_of
 from . import output
-from .common import complain, from_format, internal, items, strict, tell
+from .common import complain, from_format, strict, tally, usage
 
 SAME, DIFFERENT, TROUBLE = 0, 1, 2
 _SIGNS = {"+": "green", "-": "red", "!": "yellow", " ": None}
-
-
-def named(argument: str) -> tuple[str, dict[str, str]]:
-    """``run.jsonl#task=a&attempt=2`` as the input's name and what is picked in it. A file whose name holds a # is that file."""
-    name, mark, fragment = argument.rpartition("#")
-    if not mark or (not is_url(argument) and os.path.lexists(argument)):
-        return argument, {}
-    pick = dict(parse_qsl(fragment, keep_blank_values=True))
-    if not pick or set(pick) - {"task", "attempt", "trace"}:
-        raise click.BadParameter(f"after # in {argument!r} come task=NAME, attempt=N or trace=ID, joined with &")
-    return name, pick
-
-
-def _side(argument: str, from_: str | None, strict: bool) -> tuple[Side, Totals]:
-    name, pick = named(argument)
-    report = Report(strict=strict)
-    traces = collect(items(name, report, from_))
-    tell(report)
-    one = side(argument, traces, pick)
-    totals = Totals(inputs=1)
-    inside: list[Any] = []
-    stack = list(one.roots)
-    while stack:
-        span = stack.pop()
-        inside.append(span)
-        stack.extend(one.below.get(span.id, []))
-    count(inside, totals)
-    return one, totals
 
 
 @click.command(
@@ -77,32 +45,35 @@ def command(a: str, b: str, from_: str | None, strict: bool, content: bool, time
     Exit status as diff's: 0 the same, 1 different, 2 trouble.
     """
     try:
-        left, totals_a = _side(a, from_, strict)
-        right, totals_b = _side(b, from_, strict)
+        with usage():
+            found = diff(
+                a, b, format=from_, content=content, times=None if times is None else times / 100, reports=tally().tell, strict=strict
+            )
+    except click.ClickException:
+        raise
     except SpanportError as error:
         complain(str(error))
         sys.exit(TROUBLE)
     except Exception as error:  # 1 would say that they differ
-        if output.debug():
+        if debugging():
             raise
         complain(str(internal(error)))
         sys.exit(TROUBLE)
-    pairs = compare(left, right, content=content, times=None if times is None else times / 100)
     different = 0
     if as_json:
-        found: dict[str, Any] = {"a": totals_a.as_dict(), "b": totals_b.as_dict(), "missing": [], "added": [], "changed": []}
-        for pair in pairs:
+        told: dict[str, Any] = {"a": found.a.as_dict(), "b": found.b.as_dict(), "missing": [], "added": [], "changed": []}
+        for pair in found.pairs:
             if pair.sign != " ":
                 different += 1
-                found[{"-": "missing", "+": "added", "!": "changed"}[pair.sign]].append(_object(pair))
-        click.echo(json.dumps({"same": not different, **found}, indent=2, ensure_ascii=False, default=str))
+                told[{"-": "missing", "+": "added", "!": "changed"}[pair.sign]].append(_object(pair))
+        click.echo(json.dumps({"same": not different, **told}, indent=2, ensure_ascii=False, default=str))
     else:
-        for pair in pairs:
+        for pair in found.pairs:
             different += pair.sign != " "
             if pair.sign != " " or everything:
                 for line, colour in _lines(pair):
                     click.secho(line, fg=colour)
-        _summary(totals_a, totals_b)
+        _summary(found.a, found.b)
     sys.exit(DIFFERENT if different else SAME)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,8 +53,3 @@ def console(width: int | None = None) -> Console:
             raise BrokenPipeError
 
     return Plain(width=width, highlight=False, markup=False, emoji=False)
-
-
-def debug() -> bool:
-    """Whether a defect of ours shows its traceback."""
-    return bool(os.environ.get("SPANPORT_DEBUG"))

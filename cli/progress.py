@@ -4,58 +4,42 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from . import output
+Step = Callable[[], None]
 
 
-class Progress:
-    """Tells nothing."""
+def _plain(total: int) -> Step:
+    done, begun = 0, time.monotonic()
+    told = begun
 
-    def step(self) -> None:
-        """One more input is done."""
-
-
-class _Plain(Progress):
-    def __init__(self, total: int) -> None:
-        self._total, self._done = total, 0
-        self._start = self._told = time.monotonic()
-
-    def step(self) -> None:
-        self._done += 1
+    def step() -> None:
+        nonlocal done, told
+        done += 1
         now = time.monotonic()
-        if now - self._told >= 1 or self._done == self._total:
-            self._told = now
-            rate = self._done / max(now - self._start, 1e-9)
-            left = f", {(self._total - self._done) / rate:.0f} s left" if self._done < self._total else ""
-            click.echo(f"{self._done:,} of {self._total:,} inputs, {rate:,.1f}/s{left}", err=True)
+        if now - told >= 1 or done == total:
+            told = now
+            rate = done / max(now - begun, 1e-9)
+            left = f", {(total - done) / rate:.0f} s left" if done < total else ""
+            click.echo(f"{done:,} of {total:,} inputs, {rate:,.1f}/s{left}", err=True)
 
-
-class _Bar(Progress):
-    def __init__(self, bar: Any, task: Any) -> None:
-        self._bar, self._task = bar, task
-
-    def step(self) -> None:
-        self._bar.advance(self._task)
+    return step
 
 
 @contextmanager
-def start(kind: str, inputs: Iterable[Any]) -> Iterator[Progress]:
-    """Progress over ``inputs``, which are counted first (their names only)."""
+def start(kind: str, inputs: Iterable[Any]) -> Iterator[Step]:
+    """Progress over ``inputs``, which are counted first (their names only): called for each of them that is done."""
     terminal = sys.stderr.isatty()
-    if kind == "none" or output.level < 0 or (kind == "auto" and not terminal):
-        yield Progress()
-        return
-    total = sum(1 for _ in inputs)
-    if kind == "plain":
-        yield _Plain(total)
+    total = 0 if kind == "none" or (kind == "auto" and not terminal) else sum(1 for _ in inputs)
+    if total and kind == "plain":
+        yield _plain(total)
         return
     if total < 2:
-        yield Progress()
+        yield lambda: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -67,9 +51,8 @@ def start(kind: str, inputs: Iterable[Any]) -> Iterator[Progress]:
         begun = time.monotonic()
         task = bar.add_task("", total=total, rate="")
 
-        class Rated(_Bar):
-            def step(self) -> None:
-                done = bar.tasks[0].completed + 1
-                bar.update(task, advance=1, rate=f"{done / max(time.monotonic() - begun, 1e-9):,.0f}/s")
+        def step() -> None:
+            done = bar.tasks[0].completed + 1
+            bar.update(task, advance=1, rate=f"{done / max(time.monotonic() - begun, 1e-9):,.0f}/s")
 
-        yield Rated(bar, task)
+        yield step

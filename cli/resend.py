@@ -1,21 +1,20 @@
-"""``spanport resend``."""
+"""``spanport resend``: `spanport.resend`, and what became of each file in words."""
 
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ..converters.errors import SpanportError
-from .common import NOTHING_DONE, PART_DONE, complain, say, usage
-from .export import pairs, signals, summary
-
-if TYPE_CHECKING:
-    from ..exporters.ledger import Ledger
-    from ..exporters.spool import Meant
+from ..exporters.batch import NOTHING_DONE, PART_DONE
+from . import output
+from .account import summary
+from .common import Terminal, complain, say, usage
+from .export import pairs
+from .signals import signals
 
 
 @click.command(
@@ -40,55 +39,39 @@ Examples:
 @click.option("--certificate", metavar="FILE", help="CA certificates to trust.")
 @click.option("--client-certificate", metavar="FILE", help="Own certificate, for mutual TLS.")
 @click.option("--client-key", metavar="FILE", help="Its key.")
-def command(folder: str | None, only_list: bool, retry_for: float, **given: Any) -> None:
+def command(folder: str | None, only_list: bool, **given: Any) -> None:
     """Send what exports could not deliver, and remove what is accepted.
 
     DIR is the spool (spanport/spool in the user's state directory). What fails again stays for the next time.
     """
     from ..exporters.backends import Route
-    from ..exporters.otlp.sender import Retry, Stop
-    from ..exporters.resend import pending, resend, where
-    from ..exporters.spool import default_folder, meant_of
+    from ..exporters.otlp.sender import Stop
+    from ..exporters.resend import pending, resend
+    from ..exporters.spool import default_folder
 
     place = Path(folder) if folder else default_folder()
-    files = pending(place)
     if folder and not place.is_dir():
         raise click.UsageError(f"no folder {folder}")
     if only_list:
-        for path in files:
-            try:
-                meant = meant_of(path)
-                click.echo(f"{path.name}  {meant.spans:,} spans for {meant.endpoint} ({meant.protocol}), {meant.at[:19]}")
-                for reason, count in meant.reasons.items():
-                    click.echo(f"    {count:,}: {reason}")
-            except SpanportError as error:
-                click.echo(str(error))
+        _list(place)
         return
-    if not files:
+    if not pending(place):
         say(f"nothing to send in {place}")
         return
     stop, statuses = Stop(), []
     with usage(), signals(stop):
-        for path in files:
-            if stop:
-                break
-            try:
-                to, meant = where(path, **given)
-                missing = [h for h in meant.other_headers if h not in to.headers]
-                if missing:
-                    say(f"{path.name} was meant to go with the headers {', '.join(missing)} (--header)")
-                with ledger_of(meant) as ledger:
-                    done = resend(path, to, meant, retry=Retry(total=retry_for), stop=stop, say=say, ledger=ledger)
-            except (SpanportError, OSError) as error:
-                complain(str(error))
+        for done in resend(place, stop=stop, voice=Terminal(output.level), **given):
+            if done.error is not None:
+                complain(str(done.error))
                 statuses.append(NOTHING_DONE)
                 continue
             if done.skipped:
-                say(f"{path.name}: {done.skipped}")
+                say(f"{done.path.name}: {done.skipped}")
                 continue
             if done.broken_lines:
-                complain(f"{path}: {done.broken_lines} lines can't be read; the file stays")
-            for line in summary(Route(to, {}), done.account):
+                complain(f"{done.path}: {done.broken_lines} lines can't be read; the file stays")
+            assert done.to is not None
+            for line in summary(Route(done.to, {}), done.account):
                 say(line)
             statuses.append(done.account.status() or (PART_DONE if done.broken_lines else 0))
     if stop:
@@ -96,10 +79,16 @@ def command(folder: str | None, only_list: bool, retry_for: float, **given: Any)
     sys.exit(0 if not any(statuses) else NOTHING_DONE if all(s == NOTHING_DONE for s in statuses) else PART_DONE)
 
 
-def ledger_of(meant: Meant) -> AbstractContextManager[Ledger | None]:
-    """The ledger, for spans of an export that kept one."""
-    if not meant.ledger:
-        return nullcontext()
-    from ..exporters.ledger import Ledger, default_path
+def _list(place: Path) -> None:
+    """What is in the spool, and where it was meant for."""
+    from ..exporters.spool import meant_of, pending
 
-    return Ledger(default_path())
+    for path in pending(place):
+        try:
+            meant = meant_of(path)
+        except SpanportError as error:
+            click.echo(str(error))
+            continue
+        click.echo(f"{path.name}  {meant.spans:,} spans for {meant.endpoint} ({meant.protocol}), {meant.at[:19]}")
+        for reason, count in meant.reasons.items():
+            click.echo(f"    {count:,}: {reason}")

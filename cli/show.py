@@ -1,19 +1,21 @@
-"""``spanport show``."""
+"""``spanport show``: `spanport.show` on this terminal, or in a pipe."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
-from ..converters.api import collect
-from ..converters.errors import Report, UsageError
-from ..converters.model import Item
-from ..converters.registry import ReadOptions
+from ..converters.errors import UsageError
 from ..exporters import terminal
+from ..exporters.batch import Batch, Tally
 from . import output
-from .common import Account, Input, Inputs, complain, from_format, items, runs, strict, usage
+from .common import from_format, runs, strict, tally, usage
+from .signals import signals
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 KINDS = {**{word: kind for kind, word in terminal.WORDS.items()}, **{kind: kind for kind in terminal.WORDS}}
 
@@ -72,57 +74,33 @@ def command(
     With --follow a terminal shows a summary and the last spans, a pipe gets one line a span as soon as it is complete. It
     ends with the run, or on Ctrl-C, which shows what is open too.
     """
-    account = Account()
+    account = tally(Batch(jobs=1, progress="none", strict=strict))
     choice = terminal.Choice(depth=depth, kinds=kinds, errors=errors_only, task=task, attempt=attempt)
     most = max_chars if content else None
-    with usage(), account:
-        if follow:
-            for name, given in (("depth", depth), ("task", task), ("attempt", attempt)):
-                if given is not None:
-                    raise UsageError(
-                        f"--follow and --{name} exclude each other: what a span stands below is known only once that has ended"
-                    )
-            sys.exit(live(Inputs(runs, from_), from_, strict, account, choice, most, width))
-        fitted = task is None and attempt is None
-        for one in account.over(Inputs(runs, from_)):
-            report = Report(input=str(one), strict=strict)
-            with account.input(report, one):
-                for trace in collect(items(one, report, from_)):
-                    fitted = fitted or terminal.fits(trace, choice)
-                    if width is None and not sys.stdout.isatty():
-                        for line in terminal.lines(trace, choice, most=most):
-                            click.echo(line)
-                        continue
-                    terminal.draw(trace, output.console(width), choice, most=most)
-    if not fitted and not account.status():
-        asked = [f"--{name} {given}" for name, given in (("task", task), ("attempt", attempt)) if given is not None]
-        complain(f"nothing fits {' '.join(asked)}")
-        sys.exit(1)
-    sys.exit(account.status())
+    console = None if width is None and not sys.stdout.isatty() else output.console(width)
+    with usage():
+        if not follow:
+            terminal.show(runs, choice, write=click.echo, console=console, most=most, format=from_, tally=account)
+            sys.exit(account.status())
+        for name, given in (("depth", depth), ("task", task), ("attempt", attempt)):
+            if given is not None:
+                raise UsageError(f"--follow and --{name} exclude each other: what a span stands below is known only once that has ended")
+        sys.exit(_live(runs, from_, account, choice, most, console))
 
 
-def live(
-    inputs: Inputs, from_: str | None, strict: bool, account: Account, choice: terminal.Choice, most: int | None, width: int | None
+def _live(
+    runs: tuple[str, ...], from_: str | None, account: Tally, choice: terminal.Choice, most: int | None, console: Console | None
 ) -> int:
-    """Show ``inputs`` as they grow; the exit status. The first signal ends the reading, which gives out what is open."""
-    from ..exporters.live import lines, watch
+    """Show ``runs`` as they grow; the exit status. The first signal ends the reading, which gives out what is open."""
+    from ..exporters.live import follow, lines, watch
     from ..exporters.otlp.sender import Stop
-    from ..exporters.pipeline import pumped
-    from .export import signals
 
     stop = Stop()
-    options = ReadOptions(follow=True, stop=lambda: bool(stop.enough or stop))
-
-    def read(one: Input) -> Iterable[Item]:
-        report = Report(input=str(one), strict=strict)
-        with account.input(report, one):
-            yield from items(one, report, from_, options)
-
     with signals(stop, follow=True, at_once=True, first="ending: what is open is shown, marked unfinished (again to leave it)"):
-        found = pumped([lambda one=one: read(one) for one in inputs], lambda: bool(stop))  # type: ignore[misc]
-        if width is None and not sys.stdout.isatty():
+        found = follow(runs, format=from_, tally=account, stop=stop)
+        if console is not None:
+            watch(found, console, choice)
+        else:
             for line in lines(found, choice, most):
                 click.echo(line)
-        else:
-            watch(found, output.console(width), choice)
     return 128 + stop.enough if stop.enough else account.status()

@@ -1,27 +1,20 @@
-"""``spanport stats``."""
+"""``spanport stats``: the tables of `spanport.stats`."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import click
 
-from ..converters.errors import Report
 from ..converters.text import printable
-from ..exporters.stats import TABLES, Totals, count
+from ..exporters.batch import Batch
+from ..exporters.stats import TABLES, Totals, stats
 from ..exporters.terminal import duration
 from . import output
-from .common import Account, Batch, Input, Inputs, batch, from_format, items, runs, usage
-
-
-def _work(from_: str | None, one: Input, report: Report) -> Totals:
-    totals = Totals(inputs=1)
-    count(items(one, report, from_), totals, str(one))
-    return totals
+from .common import batch, from_format, runs, tally, usage
 
 
 @click.command(
@@ -50,12 +43,9 @@ def command(runs: tuple[str, ...], from_: str | None, batch: Batch, by: tuple[st
         raise click.UsageError("--json and --csv exclude each other")
     if as_csv and len(by) > 1:
         raise click.UsageError("--csv prints one table: give one --by")
-    totals, account = Totals(), Account(batch)
-    with usage(), account:
-        for outcome in account.each(partial(_work, from_), Inputs(runs, from_)):
-            assert outcome.result is not None
-            totals.merge(outcome.result)
-            totals.warnings += outcome.report.warnings
+    account = tally(batch)
+    with usage():
+        totals = stats(runs, format=from_, tally=account)
     if as_json:
         found: Any = {table: list(totals.rows(table)) for table in by} if by else totals.as_dict()
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))

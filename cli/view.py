@@ -1,27 +1,17 @@
-"""``spanport view``."""
+"""``spanport view``: the page of `spanport.view`, in a file or the browser."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
-from ..converters.api import collect
-from ..converters.errors import Report
-from ..converters.model import Trace
-from ..converters.stages.redact import Redactor
-from ..exporters.file import replacing
-from ..exporters.page import write
-from .common import NOTHING_DONE, Account, Input, Inputs, from_format, items, runs, say, strict, usage
-
-
-class _NothingToShow(Exception):
-    """No input could be read: no page is written, and one that is there stays."""
+from ..exporters.batch import NOTHING_DONE, Batch
+from ..exporters.page import NothingToShow, view
+from .common import from_format, runs, say, strict, tally, usage
 
 
 @click.command("view")
@@ -36,48 +26,36 @@ def command(
     runs: tuple[str, ...], from_: str | None, strict: bool, output: str | None, carry: bool, redact: tuple[str, ...], no_redact: bool
 ) -> None:
     """One self-contained page that shows runs, opened in the browser."""
-    account = Account()
-    reports: list[Report] = []
-    with usage():
-        redactor = Redactor(redact, builtin=not no_redact) if redact or not no_redact else None
-
-    def traces() -> Iterator[tuple[Trace, str]]:
-        for one in account.over(Inputs(runs, from_)):
-            report = Report(input=str(one), strict=strict)
-            reports.append(report)
-            with account.input(report, one):
-                for trace in _read(one, report, from_):
-                    yield trace, str(one)
-
-    def page(file: BinaryIO) -> None:
-        if not write(traces(), file, reports=reports, carry=carry, redactor=redactor):
-            raise _NothingToShow
-
-    with usage():
-        if output and Path(output).is_dir():
-            raise click.UsageError(f"-o {output}: a folder; name a file")
-        try:
-            if output == "-":
-                page(sys.stdout.buffer)
-            else:
-                path = Path(output) if output else Path(tempfile.mkdtemp(prefix="spanport-")) / "run.html"
-                with replacing(path) as file:
-                    page(file)
-                if output:
-                    say(f"wrote {path}")
-                elif webbrowser.open(path.as_uri()):
-                    say(f"opened {path}")
-                else:
-                    say(f"no browser found; the page is {path}")
-            if redactor is not None and redactor.count:
-                say(f"{redactor.count:,} secrets redacted")
-        except _NothingToShow:
-            if not output:
-                path.parent.rmdir()
+    account = tally(Batch(jobs=1, progress="none", strict=strict))
+    path = Path(output or "")
+    if output and path.is_dir():
+        raise click.UsageError(f"-o {output}: a folder; name a file")
+    if not output:
+        path = Path(tempfile.mkdtemp(prefix="spanport-")) / "run.html"
+    try:
+        with usage():
+            secrets = view(
+                runs,
+                sys.stdout.buffer if output == "-" else path,
+                format=from_,
+                carry=carry,
+                redact=redact,
+                builtin_redaction=not no_redact,
+                tally=account,
+            )
+    except BaseException as error:
+        if not output:
+            path.parent.rmdir()
+        if isinstance(error, NothingToShow):
             sys.exit(account.status() or NOTHING_DONE)
+        raise
+    if output != "-":
+        if output:
+            say(f"wrote {path}")
+        elif webbrowser.open(path.as_uri()):
+            say(f"opened {path}")
+        else:
+            say(f"no browser found; the page is {path}")
+    if secrets:
+        say(f"{secrets:,} secrets redacted")
     sys.exit(account.status())
-
-
-def _read(one: Input, report: Report, from_: str | None) -> list[Trace]:
-    """The traces of one input, whole."""
-    return collect(items(one, report, from_))

@@ -6,6 +6,7 @@ can be read raises `ReadError`.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
@@ -52,6 +53,18 @@ class ReadError(SpanportError):
 
 def _rebuild(message: str, input: str | None, line: int | None, byte: int | None, path: str | None, hint: str | None) -> ReadError:
     return ReadError(message, input=input, line=line, byte=byte, path=path, hint=hint)
+
+
+def debugging() -> bool:
+    """Whether a defect of ours shows its traceback: ``SPANPORT_DEBUG`` is set."""
+    return bool(os.environ.get("SPANPORT_DEBUG"))
+
+
+def internal(error: Exception, input: str | None = None) -> ReadError:
+    """A defect of ours in one line; the traceback shows with SPANPORT_DEBUG=1."""
+    return ReadError(
+        f"internal error: {type(error).__name__}: {error}"[:300], input=input, hint="SPANPORT_DEBUG=1 shows where; please report it"
+    )
 
 
 def place(message: str, input: str | None, line: int | None, byte: int | None, path: str | None, hint: str | None = None) -> str:

@@ -2,105 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import Any
 
-from ..converters.api import items_of, stream
 from ..converters.errors import Report, UsageError
-from ..converters.model import Item, Trace, TraceHeader, Value
-from .backends import BACKENDS, route
-from .export import Plan, codec_for, send
-from .ledger import Ledger, default_path
-from .otlp.account import Account
-from .otlp.batch import Limits
-from .otlp.sender import Retry
-from .otlp.settings import destination
-from .pipeline import Choices, Pipeline
-from .spool import Spool
-
-if TYPE_CHECKING:
-    from ..converters.stages.content import Content
-    from ..converters.stages.history import Histories
+from ..converters.inputs import inputs_of
+from .batch import Tally, alone
+from .exported import Exported
+from .options import Options
+from .otlp.sender import Stop
+from .sending import to_backend
+from .writing import to_files
 
 
 def export(
     source: Any,
     endpoint: str | None = None,
     *,
-    protocol: str | None = None,
-    profile: str = "generic",
-    project: str | None = None,
-    headers: Mapping[str, str] | None = None,
-    content: Content = "full",
-    history: Histories = "delta",
-    redact: Iterable[str] = (),
-    builtin_redaction: bool = True,
-    carry: bool = False,
-    select: Iterable[str] = (),
-    dialect: Literal["1.41", "0.1"] = "1.41",
-    resource: Mapping[str, Value] | None = None,
-    retry_for: float = 60.0,
-    timeout: float | None = None,
-    spool: str | Path | None = None,
-    ledger: bool | None = None,
+    options: Options | None = None,
+    tally: Tally | None = None,
     report: Report | None = None,
-    say: Callable[[str], None] | None = None,
-) -> Account:
-    """Send ``source`` (what `spanport.stream` takes, or traces or items in memory) to ``endpoint``, or to where the environment says.
+    stop: Stop | None = None,
+    **more: Any,
+) -> Exported:
+    """Send ``source`` to ``endpoint``, or to where the environment says, or write it to ``output``.
 
-    The account says of every span whether it was accepted, rejected, failed or left out; its ``status()`` is what the command would exit with. Nothing
-    is kept of what fails unless ``spool`` names a folder. UsageError when there is no endpoint; ReadError when nothing can be read."""
-    to = destination(endpoint, protocol, headers=headers, timeout=timeout)
-    if to is None:
-        raise UsageError("no endpoint: give one, or set OTEL_EXPORTER_OTLP_ENDPOINT")
-    if profile not in BACKENDS:
-        raise UsageError(f"no profile {profile!r}; there are {', '.join(BACKENDS)}")
-    backend = BACKENDS[profile]
-    way = route(backend, to, project)
-    account = Account()
-    pipe = Pipeline(
-        Choices(
-            profile=profile,
-            dialect=dialect,
-            carry=carry,
-            content=content,
-            redact=tuple(redact),
-            builtin_redaction=builtin_redaction,
-            select=tuple(select),
-            history=history,
-            resource={**way.resource, **(resource or {})},
-        ),
-        account,
-    )
-    codec = codec_for(to.protocol)
-    books = ledger or (ledger is None and backend.twice == "stored")
-    kept = Spool(Path(spool), way.to, codec, profile, books) if spool is not None else None
-    known = Ledger(default_path()) if books else None
-    try:
-        send(
-            pipe.items(_items(source, report)),
-            way.to,
-            Plan(profile=pipe.choices.dressing(), limits=Limits(), unique_span_ids=backend.unique_span_ids),
-            account=account,
-            retry=Retry(total=retry_for),
-            keep=kept.keep if kept is not None else None,
-            ledger=known,
-            say=say,
-        )
-    finally:
-        if kept is not None:
-            kept.close()
-            account.spool, account.spool_error = str(kept.path) if kept.path else None, kept.error
-        if known is not None:
-            known.close()
-    account.redacted = pipe.redacted
-    return account
+    ``source``: a name or several (paths, folders, globs, URLs, ``-``), anything else that `spanport.stream` takes, traces, or items in memory (also an iterator of
+    them). ``more``: fields of `Options` by their names (``profile="phoenix"``). The account says of every span whether it was accepted, rejected, failed or left out;
+    its ``status()`` is what the command exits with. Nothing is kept of what fails unless ``spool`` names a folder.
+
+    ``tally``: counts the inputs and goes on after one that can't be read; without one that raises ReadError, after what was read before was sent. ``report``
+    takes over what readers have to say. ``stop`` ends it early (set it from another thread, or in a signal's handler). UsageError for options that can't be,
+    or when there is no place to send to."""
+    given = replace(options or Options(), **more)
+    if endpoint is not None:
+        given = replace(given, endpoint=endpoint)
+    found = Exported(options=given, inputs=tally or alone(report), stop=stop if stop is not None else Stop())
+    given.check(found.inputs.batch)
+    inputs = inputs_of(source, given.format)
+    if given.output is not None:
+        to_files(inputs, given.output, found)
+    elif (to := given.where()) is not None:
+        to_backend(inputs, to, found)
+    else:
+        raise UsageError("no endpoint: give one (--endpoint), set OTEL_EXPORTER_OTLP_ENDPOINT, or name an output")
+    return found
 
 
-def _items(source: Any, report: Report | None) -> Iterable[Item]:
-    if isinstance(source, Trace):
-        return items_of([source])
-    if isinstance(source, list | tuple) and source and isinstance(source[0], Trace | TraceHeader):
-        return items_of(source)
-    return stream(source, report=report)
+__all__ = ["Options", "export"]

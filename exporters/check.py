@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, field
 
+from ..converters import registry
+from ..converters.convert import losses
 from ..converters.errors import Loss, Notice, Report
+from ..converters.inputs import Input, inputs_of, items, open_input, recognised
 from ..converters.model import KINDS, AnySpan, Item, ModelRequest, ToolCall, ToolCallPart, TraceHeader, kind_of
+from ..converters.source import Source
+from ..converters.stages.choose import choose
+from .batch import Tally, alone
 
 CLOCKS = ("recorded", "derived", "synthetic")
 
@@ -52,6 +59,8 @@ class Checked(Struct, kw_only=True):
     notices: dict[str, int] = field(default_factory=dict)
     first: list[Notice] = field(default_factory=list)
     lost: int = 0
+    warnings: int = 0
+    """Notices that something is odd or lost."""
     target: str | None = None
     losses: list[Loss] = field(default_factory=list)
 
@@ -84,10 +93,37 @@ class Checked(Struct, kw_only=True):
         """How many values the target would not hold."""
         return sum(x.count for x in self.losses if x.fate == "dropped")
 
-    @property
-    def warnings(self) -> int:
-        """How many things are odd about the record itself."""
-        return sum(n for code, n in self.notices.items())
+
+def check(
+    source: Any, *, format: str | None = None, to: str | None = None, carry: bool = True, tally: Tally | None = None
+) -> Iterator[Checked]:
+    """Look each input of ``source`` (see `spanport.export`) over. ``to``: tell also what would be lost on the way to this format, with or without a ``carry``.
+    ``tally``: how they went; without one an input that can't be read raises ReadError."""
+    if to is not None:
+        registry.get(to)
+    tally = tally or alone()
+    with tally:
+        for outcome in tally.each(partial(_checked, format, to, carry), inputs_of(source, format), told=False):
+            assert outcome.result is not None
+            yield outcome.result
+
+
+def _checked(format: str | None, to: str | None, carry: bool, one: Input, report: Report) -> Checked:
+    found = Checked(input=str(one), format=format or "")
+    source = open_input(one)
+    if to is not None and source.stream is not None:  # it is read twice
+        source = Source(source.name, content=bytes(source.data()))
+    if fits := recognised(one, source, format):
+        found.format, found.why = format or fits[0][0].name, fits[0][1].why
+    for _ in watch(choose(items(source, report, format), one.choice), found):
+        pass
+    if to is not None:
+        stages = [partial(choose, choice=one.choice)] if one.choice else ()
+        told = losses(source if one.name == "-" else open_input(one), to, from_=format, carry=carry, stages=stages)
+        found.target = to
+        found.losses = sorted(told.losses.values(), key=lambda x: (x.fate, -x.count, x.field))
+    conclude(report, found)
+    return found
 
 
 def watch(items: Iterable[Item], found: Checked) -> Iterator[Item]:
@@ -178,4 +214,5 @@ def conclude(report: Report, found: Checked, most: int = 20) -> None:
     for (code, severity), n in report.counts.items():
         found.notices[code] = found.notices.get(code, 0) + n
         found.lost += n if severity == "lost" else 0
+    found.warnings = report.warnings
     found.first = sorted(report.notices, key=lambda n: n.severity == "info")[:most]

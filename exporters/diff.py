@@ -6,16 +6,24 @@ Pairs are made from the roots down. Among the children of a pair, spans of the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from difflib import SequenceMatcher
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from msgspec import Raw, Struct, field
 
-from ..converters.errors import ReadError
+from ..converters.api import collect
+from ..converters.errors import ReadError, Report, UsageError
 from ..converters.history import plain
+from ..converters.inputs import NotARun, inputs_of, items
 from ..converters.jsonio import value
 from ..converters.model import AnySpan, Attempt, Message, ModelRequest, Phase, Run, Task, ToolCall, Trace, Usage, kind_of
+from ..converters.source import is_url
+from .stats import Totals, count
 from .terminal import WORDS, children, label, task_fits
 
 _TOO_LONG = 3000
@@ -41,6 +49,59 @@ class Pair(Struct):
     @property
     def sign(self) -> str:
         return "-" if self.b is None else "+" if self.a is None else "!" if self.changes else " "
+
+
+class Difference(Struct):
+    """What changed from ``a`` to ``b``: pairs of spans, as they are asked for, and the totals of both."""
+
+    pairs: Iterator[Pair]
+    a: Totals
+    b: Totals
+
+
+def diff(
+    a: Any,
+    b: Any,
+    *,
+    format: str | None = None,
+    content: bool = True,
+    times: float | None = None,
+    reports: Callable[[Report], object] | None = None,
+    strict: bool = False,
+) -> Difference:
+    """Compare two inputs, or parts of them: ``run.jsonl#task=NAME&attempt=2`` (also ``trace=ID``). ``content``: messages, arguments and results count. ``times``: durations that
+    differ by more than this part (0.1) count. ``reports`` is told what the readers say. ReadError when one can't be read, or what is picked is not in it."""
+    sides = []
+    for one in (a, b):
+        name, pick = named(one) if isinstance(one, str) else (one, {})
+        report = Report(strict=strict)
+        traces: list[Trace] = []
+        for each in inputs_of(name, format):
+            with suppress(NotARun):
+                traces += collect(items(each, report, format))
+        if reports is not None:
+            reports(report)
+        found = side(str(one) if isinstance(one, str | Path) else "input", traces, pick)
+        sides.append((found, _totals(found)))
+    (left, totals_a), (right, totals_b) = sides
+    return Difference(compare(left, right, content=content, times=times), totals_a, totals_b)
+
+
+def named(argument: str) -> tuple[str, dict[str, str]]:
+    """``run.jsonl#task=a&attempt=2`` as the input's name and what is picked in it. A file whose name holds a # is that file. UsageError for anything else after the #."""
+    name, mark, fragment = argument.rpartition("#")
+    if not mark or (not is_url(argument) and os.path.lexists(argument)):
+        return argument, {}
+    pick = dict(parse_qsl(fragment, keep_blank_values=True))
+    if not pick or set(pick) - {"task", "attempt", "trace"}:
+        raise UsageError(f"after # in {argument!r} come task=NAME, attempt=N or trace=ID, joined with &")
+    return name, pick
+
+
+def _totals(one: Side) -> Totals:
+    totals = Totals(inputs=1)
+    count(_walk(one.roots, one.below), totals)
+    return totals
 
 
 def side(name: str, traces: Sequence[Trace], pick: dict[str, str]) -> Side:

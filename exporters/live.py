@@ -1,7 +1,7 @@
 """A run that is going on, in the terminal: what is complete, as it comes.
 
 For a pipe one line a span (`lines`); for a terminal a tree of the last spans under a summary of each run (`View`, drawn by `watch`). What is kept is bounded:
-counts of the last runs, and the text of the last spans, never the spans. Nothing here reads or ends an input.
+counts of the last runs, and the text of the last spans, never the spans.
 """
 
 from __future__ import annotations
@@ -10,12 +10,17 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..converters import clock
+from ..converters.inputs import Input, inputs_of, items
 from ..converters.model import AnySpan, Attempt, Item, ModelRequest, Run, TraceHeader, kind_of
+from ..converters.registry import ReadOptions
 from ..converters.text import printable
 from . import terminal
+from .batch import Tally
+from .otlp.sender import Stop
+from .pipeline import pumped
 from .terminal import COLOURS, WORDS, Choice
 
 if TYPE_CHECKING:
@@ -221,6 +226,20 @@ def _drawn(rows: list[_Row], width: int) -> list[Text]:
     for row in rows:  # spans that are their own ancestors
         draw(row, 0)
     return found
+
+
+def follow(source: Any, *, format: str | None = None, tally: Tally, stop: Stop) -> Iterator[Item | None]:
+    """The items of ``source`` (see `spanport.export`) as they come, while its inputs grow; None when nothing comes for the moment. Setting ``stop`` ends the reading, which gives
+    out what is open."""
+    options = ReadOptions(follow=True, stop=lambda: bool(stop.enough or stop))
+
+    def read(one: Input) -> Iterator[Item]:
+        with tally.input(one) as report:
+            yield from items(one, report, format, options)
+
+    with tally:
+        yield from pumped([lambda one=one: read(one) for one in inputs_of(source, format)], lambda: bool(stop))  # type: ignore[misc]
+        tally.end()
 
 
 def watch(items: Iterable[Item | None], console: Console, choice: Choice) -> None:

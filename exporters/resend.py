@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..converters.errors import SpanportError
 from .export import codec_for, open_channel
+from .ledger import Ledger, default_path
 from .otlp.account import Account
 from .otlp.batch import Batcher, Limits
 from .otlp.codec import Codec, Piece
 from .otlp.sender import Channel, Retry, Sender, Stop
 from .otlp.settings import Destination, destination
-from .spool import Meant, Spool, lines, locked, meant_of, pending, remove, spans_of
-
-if TYPE_CHECKING:
-    from .ledger import Ledger
+from .spool import Meant, Spool, default_folder, lines, locked, meant_of, pending, remove, spans_of
+from .voice import SILENT, Voice
 
 
 @dataclass
@@ -26,7 +26,10 @@ class Resent:
 
     path: Path
     account: Account = field(default_factory=Account)
+    to: Destination | None = None
     skipped: str | None = None
+    error: Exception | None = None
+    """Why it could not even be tried."""
     broken_lines: int = 0
 
 
@@ -45,6 +48,35 @@ def where(path: Path, endpoint: str | None, headers: dict[str, str], **more: str
 
 
 def resend(
+    folder: str | Path | None = None,
+    *,
+    endpoint: str | None = None,
+    protocol: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    retry_for: float = 60.0,
+    stop: Stop | None = None,
+    voice: Voice = SILENT,
+    **more: Any,
+) -> Iterator[Resent]:
+    """Send what the spool in ``folder`` (by default the user's own) holds, to where it was meant to go unless the arguments name another place, and remove what is
+    accepted. Yields what became of each file. ``headers``: credentials are never kept. ``retry_for``: seconds for each file. ``more``: ``compression``, ``timeout``,
+    certificates, as in `Options`."""
+    place, stop = Path(folder) if folder else default_folder(), stop if stop is not None else Stop()
+    for path in pending(place):
+        if stop:
+            return
+        try:
+            to, meant = where(path, endpoint, dict(headers or {}), protocol=protocol, **more)
+            if missing := [h for h in meant.other_headers if h not in to.headers]:
+                voice.say(f"{path.name} was meant to go with the headers {', '.join(missing)} (--header)")
+            # An export that kept a ledger did so for a backend that stores copies.
+            with Ledger(default_path()) if meant.ledger else nullcontext() as ledger:
+                yield resend_file(path, to, meant, retry=Retry(total=retry_for), stop=stop, say=voice.say, ledger=ledger)
+        except (SpanportError, OSError) as error:
+            yield Resent(path, error=error)
+
+
+def resend_file(
     path: Path,
     to: Destination,
     meant: Meant,
@@ -58,7 +90,7 @@ def resend(
 ) -> Resent:
     """Send one spool file. It is removed when every span of it was accepted or rejected; when a part failed, that part is in a new
     file; when nothing went, it stays as it is."""
-    stop, found = stop if stop is not None else Stop(), Resent(path)
+    stop, found = stop if stop is not None else Stop(), Resent(path, to=to)
     with locked(path) as mine:
         if not mine:
             found.skipped = "another process is sending it, or has sent it"
@@ -135,4 +167,4 @@ def _send_lines(path: Path, codec: Codec, batcher: Batcher, account: Account, de
     return broken
 
 
-__all__ = ["Resent", "pending", "resend", "where"]
+__all__ = ["Resent", "pending", "resend", "resend_file", "where"]

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct, field
 
+from ..converters.errors import Report
+from ..converters.inputs import Input, inputs_of, items
 from ..converters.model import KINDS, AnySpan, Attempt, Item, ModelRequest, Phase, Run, Task, ToolCall, TraceHeader, Usage, kind_of
+from .batch import Tally, alone
 
 TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
 BAD_OUTCOMES = ("error", "rejected", "aborted")
@@ -168,6 +172,24 @@ class Totals(Struct):
             order.sort(key=lambda pair: (-pair[1].count, -pair[1].times.total, pair[0]))
         for name, group in order:
             yield dict(_columns(table, name, group))
+
+
+def stats(source: Any, *, format: str | None = None, tally: Tally | None = None) -> Totals:
+    """Count what is in ``source`` (see `spanport.export`), over all inputs together. ``tally``: how they went, and how many processes do it; without one an input
+    that can't be read raises ReadError."""
+    totals, tally = Totals(), tally or alone()
+    with tally:
+        for outcome in tally.each(partial(_counted, format), inputs_of(source, format)):
+            assert outcome.result is not None
+            totals.merge(outcome.result)
+            totals.warnings += outcome.report.warnings
+    return totals
+
+
+def _counted(format: str | None, one: Input, report: Report) -> Totals:
+    totals = Totals(inputs=1)
+    count(items(one, report, format), totals, str(one))
+    return totals
 
 
 def _seconds(ns: int | None) -> float | None:

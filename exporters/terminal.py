@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
 from ..converters import clock
+from ..converters.errors import SpanportError
+from ..converters.inputs import inputs_of
 from ..converters.jsonio import minify, text
 from ..converters.model import (
     AnySpan,
@@ -39,6 +41,7 @@ from ..converters.model import (
     kind_of,
 )
 from ..converters.text import printable
+from .batch import Tally, alone
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -106,6 +109,34 @@ def tree(trace: Trace) -> Iterator[tuple[int, AnySpan]]:
     """Spans depth first, siblings by start, with their depth. A span whose parent is not in the trace stands at the top."""
     for row in rows(trace):
         yield row.depth, row.span
+
+
+def show(
+    source: Any,
+    choice: Choice | None = None,
+    *,
+    write: Callable[[str], object] = print,
+    console: Console | None = None,
+    most: int | None = None,
+    format: str | None = None,
+    tally: Tally | None = None,
+) -> None:
+    """Each trace of ``source`` (see `spanport.export`) as a tree: plain lines that go to ``write``, or drawn on ``console``. ``most``: characters of each content below
+    its span; None shows none, 0 all. ``tally``: how the inputs went; without one an input that can't be read raises ReadError. SpanportError when the task
+    or attempt of ``choice`` is in none of them."""
+    tally, choice = tally or alone(), choice or Choice()
+    fitted = choice.task is None and choice.attempt is None
+    with tally:
+        for trace, _ in tally.traces(inputs_of(source, format), format):
+            fitted = fitted or fits(trace, choice)
+            if console is not None:
+                draw(trace, console, choice, most=most)
+                continue
+            for line in lines(trace, choice, most=most):
+                write(line)
+    if not fitted and not tally.status():
+        asked = [f"--{name} {given}" for name, given in (("task", choice.task), ("attempt", choice.attempt)) if given is not None]
+        raise SpanportError(f"nothing fits {' '.join(asked)}")
 
 
 def rows(trace: Trace, choice: Choice | None = None) -> Iterator[Row]:

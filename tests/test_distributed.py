@@ -21,9 +21,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 distributed = pytest.importorskip("distributed")
 
 from spanport.cli import run  # noqa: E402
-from spanport.cli.common import shares  # noqa: E402
-from spanport.cli.inputs import Inputs, open_input  # noqa: E402
 from spanport.converters.errors import SpanportError  # noqa: E402
+from spanport.converters.inputs import Inputs, open_input, shares  # noqa: E402
 from spanport.exporters.engine import WorkerDied, in_order, open_engine  # noqa: E402
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

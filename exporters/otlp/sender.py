@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -58,10 +59,11 @@ class Retry:
 class Stop:
     """The wish to end, set by a signal: `wait` returns at once when it is there. ``signal`` is its number. A request in hand may take
     ``grace`` seconds more; then `over` is true and it is given up. ``enough``: the number of a signal that only ends the reading of an input that
-    is followed."""
+    is followed. ``file``: one that is made then, where worker processes look for it."""
 
     def __init__(self, grace: float = 2.0) -> None:
         self._event = threading.Event()
+        self.file: Path | None = None
         self.signal = self.enough = 0
         self._until = 0.0
         self._grace = grace
@@ -70,6 +72,8 @@ class Stop:
         self.signal = signal
         self._until = time.monotonic() + self._grace
         self._event.set()
+        if self.file is not None:
+            self.file.touch()
 
     @property
     def over(self) -> bool:

@@ -5,6 +5,6 @@ beside this module (``page.html``, ``page.css``, ``*.js``): no build step, no li
 model, never a format.
 """
 
-from .document import write
+from .document import NothingToShow, view, write
 
-__all__ = ["write"]
+__all__ = ["NothingToShow", "view", "write"]

@@ -9,12 +9,15 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO, Final
 
-from ...converters.errors import Report
+from ...converters.errors import Report, SpanportError
+from ...converters.inputs import inputs_of
 from ...converters.model import Trace, TraceHeader
 from ...converters.stages.redact import Redactor
+from ..batch import Tally, alone
+from ..file import replacing
 from .pack import Packed, block, encode, pack
 
 STYLE: Final = "page.css"
@@ -70,6 +73,40 @@ def redacted(trace: Trace, redactor: Redactor) -> Trace:
     header, *spans = redactor.items([trace.header, *trace.spans])
     assert isinstance(header, TraceHeader)
     return Trace(header=header, spans=[s for s in spans if not isinstance(s, TraceHeader)])
+
+
+class NothingToShow(SpanportError):
+    """No input could be read: no page is written, and one that is there stays."""
+
+
+def view(
+    source: Any,
+    out: BinaryIO | Path | str,
+    *,
+    format: str | None = None,
+    carry: bool = False,
+    redact: Sequence[str] = (),
+    builtin_redaction: bool = True,
+    tally: Tally | None = None,
+) -> int:
+    """Write the page that shows ``source`` (see `spanport.export`) to ``out``, and return how many secrets were taken out of it. ``redact``: expressions, on top of the built-in
+    list. ``tally``: how the inputs went; without one an input that can't be read raises ReadError. NothingToShow when there is nothing to put on the page."""
+    tally = tally or alone()
+    reports: list[Report] = []
+    redactor = Redactor(redact, builtin=builtin_redaction) if redact or builtin_redaction else None
+
+    def page(file: BinaryIO) -> None:
+        with tally:
+            found = tally.traces(inputs_of(source, format), format, reports)
+            if not write(((trace, str(one)) for trace, one in found), file, reports=reports, carry=carry, redactor=redactor):
+                raise NothingToShow("nothing to show")
+
+    if isinstance(out, str | Path):
+        with replacing(out) as file:
+            page(file)
+    else:
+        page(out)
+    return redactor.count if redactor is not None else 0
 
 
 def write(

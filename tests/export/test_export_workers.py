@@ -145,7 +145,7 @@ def test_one_large_file_is_worth_several_processes(spanport, receiver, monkeypat
     monkeypatch.setattr("spanport.converters.registry.WORTH", 1000)
     monkeypatch.setattr("spanport.converters.agentcompass.stream.WORTH", 1000)
     monkeypatch.setattr("spanport.exporters.engine.processors", lambda: 2)
-    monkeypatch.setattr("spanport.cli.common.MANY", 2)
+    monkeypatch.setattr("spanport.exporters.batch.MANY", 2)
     run = RUN / "progress.jsonl"
     spanport("export", run, "--endpoint", receiver.url, "--summary-json", "summary.json", "-j", "1")
     one, first, requests = account(None), sent(receiver), len(receiver.got)

@@ -1,4 +1,4 @@
-"""What the user names, as inputs: files, folders, globs, URLs, standard input.
+"""What a user names, as inputs: files, folders, globs, URLs, standard input; and what a program holds. `items` reads one.
 
 A folder that a format recognises is one run and is not looked into; any other folder stands for the runs in it, at any depth.
 Files of such a folder that no format recognises are passed over, while a file that was named itself must be readable.
@@ -10,16 +10,18 @@ import glob
 import os
 import posixpath
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ..converters import registry
-from ..converters.errors import ReadError, SpanportError, UsageError
-from ..converters.source import Source, fetched, file_system, is_url, shown_url, source_of
-from ..converters.stages.choose import ALL, Choice
+from . import registry
+from .api import items_of
+from .errors import ReadError, Report, SpanportError, UsageError
+from .model import Item, Trace, TraceHeader
+from .source import Source, fetched, file_system, is_url, shown_url, source_of, until
+from .stages.choose import ALL, Choice, choose
 
 _NOT_RUNS = ("-wal", "-shm", "-journal")
 """Ends of names of files that belong to another file (SQLite)."""
@@ -49,6 +51,8 @@ class Input:
     """Only this share of it (`ReadOptions.share`)."""
     whole: bool = False
     """Its output keeps its own ending too, since another input differs in nothing else."""
+    held: Any = None
+    """What a program holds, instead of a place: what `spanport.stream` takes, traces, or items."""
 
     def __str__(self) -> str:
         return "standard input" if self.name == "-" else shown_url(self.name) if is_url(self.name) else self.name
@@ -249,11 +253,72 @@ def _relative(name: str, base: str) -> str:
     return PurePosixPath(Path(os.path.relpath(os.path.abspath(name), os.path.abspath(base)))).as_posix()
 
 
+def inputs_of(given: Any, format: str | None = None) -> Iterable[Input]:
+    """What a caller gives, as inputs: a name or several (paths, folders, globs, URLs, ``-``); else what the program holds, as one."""
+    if isinstance(given, Inputs):
+        return given
+    if isinstance(given, str | os.PathLike):
+        given = [given]
+    if isinstance(given, Arguments):
+        return Inputs(given, format)
+    if isinstance(given, list | tuple) and given and all(isinstance(one, str | os.PathLike) for one in given):
+        return Inputs([os.fspath(one) for one in given], format)
+    return [Input(getattr(given, "name", None) or "input", "input", held=given)]
+
+
+def items(
+    run: str | Input | Source, report: Report, format: str | None = None, options: registry.ReadOptions | None = None
+) -> Iterator[Item]:
+    """What a reader yields for ``run``: of the runs in it those that were chosen. NotARun for a file of a folder that is of no known format."""
+    if isinstance(run, Input) and (held := ready(run)) is not None:
+        return held
+    return _read(run, report, format, options)
+
+
+def _read(run: str | Input | Source, report: Report, format: str | None, options: registry.ReadOptions | None) -> Iterator[Item]:
+    source = run if isinstance(run, Source) else open_input(run)
+    report.input = source.name
+    if options is not None and options.stop is not None and source.stream is not None:
+        source.stream = until(source.stream, options.stop)
+    if isinstance(run, Input) and run.found:
+        recognised(run, source, format)
+    chosen = registry.get(format) if format else registry.detect(source)
+    if isinstance(run, Input) and run.share is not None:
+        options = replace(options or registry.ReadOptions(), share=run.share)
+    choice = run.choice if isinstance(run, Input) else Choice()
+    if choice:
+        options = replace(options or registry.ReadOptions(), run=choice.run, session=choice.session, since=choice.since, until=choice.until)
+    read = chosen.read(source, report, options)
+    yield from read if options is not None and options.follow else choose(read, choice)  # a followed run is not held back
+
+
+def ready(one: Input) -> Iterator[Item] | None:
+    """The items of traces or items that a program holds; None for what has to be read."""
+    held = one.held
+    if isinstance(held, Trace):
+        return items_of([held])
+    if isinstance(held, list | tuple) and held and isinstance(held[0], Trace | TraceHeader):
+        return items_of(held)
+    if isinstance(held, Iterator) and not hasattr(held, "read"):  # not a file, which is one of lines
+        return items_of(held)
+    return None
+
+
+def recognised(one: Input, source: Source, format: str | None) -> list[tuple[registry.Format, registry.Match]]:
+    """The formats that ``source`` fits, the likeliest first. NotARun when ``one`` was found in a folder and there are none."""
+    fits = [(f, m) for f, m in registry.candidates(registry.probe(source)) if format in (None, f.name)]
+    if one.found and not fits:
+        raise NotARun(source.name)
+    return fits
+
+
 def open_input(given: str | Input) -> Source:
     """The source behind an input."""
     one = given if isinstance(given, Input) else Input(given, given)
     if one.problem is not None:
         raise one.problem
+    if one.held is not None:
+        return source_of(one.held)
     if one.name == "-":
         import sys
 
@@ -278,3 +343,45 @@ def outline(one: Input) -> Iterator[Source]:
             raise
         except Exception as error:  # each file system raises its own
             raise ReadError(str(error).split("\n", 1)[0] or type(error).__name__, input=shown_url(one.name)) from error
+
+
+def shares(format: str | None, one: Input, most: int, least: int) -> list[registry.Share]:
+    """The shares in which an input can be done (`Format.divide`); none where only runs of it were chosen, or it is one file behind a URL."""
+    try:
+        if one.held is not None:
+            return []
+        if one.folder and not one.choice:
+            with outline(one) as source:
+                return (registry.get(format) if format else registry.detect(source)).divide(source, most, least)
+        if one.choice or is_url(one.name) or not (os.path.isfile(one.name) or os.path.isdir(one.name)):  # a pipe can be read once
+            return []
+        source = open_input(one)
+        return (registry.get(format) if format else registry.detect(source)).divide(source, most, least)
+    except (SpanportError, OSError):
+        return []  # said when it is read
+
+
+def divisible(one: Input) -> bool:
+    """Whether an input is a folder or a large file."""
+    try:
+        return one.held is None and (os.path.isdir(one.name) or os.path.getsize(one.name) > registry.WORTH)
+    except (OSError, ValueError):
+        return False
+
+
+def large(one: Input) -> bool:
+    """Whether an input is a file that is worth several processes."""
+    return divisible(one) and os.path.isfile(one.name)
+
+
+def size(one: Input) -> int:
+    """Bytes of an input; of a folder or URL, a guess that is enough to be worth a process."""
+    try:
+        return 1 << 20 if os.path.isdir(one.name) else os.path.getsize(one.name)
+    except (OSError, ValueError):
+        return 1 << 20
+
+
+def absolute(name: str) -> str:
+    """A path as another process has to be told it; a URL as it is."""
+    return name if is_url(name) else os.path.abspath(name) + ("/" if name.endswith("/") else "")

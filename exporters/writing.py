@@ -1,0 +1,142 @@
+"""From inputs to OTLP in files: all into one (or standard output), or a file each in a folder; here or by several workers (`spread`)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..converters import registry
+from ..converters.errors import ReadError, SpanportError
+from ..converters.inputs import Input, items, shares
+from ..converters.model import Item
+from .batch import NOTHING_DONE
+from .export import send
+from .exported import Exported
+from .file import replacing
+from .otlp.codec import JSON, PROTOBUF, Codec
+from .otlp.files import FileChannel, NoChannel, codec_of
+from .otlp.settings import Destination
+from .pipeline import Pipeline
+from .sending import how, read, waited_for
+
+_APART = "spanport convert --to otlp-json -o FOLDER keeps them apart"
+
+
+class _Nothing(Exception):
+    """No input gave anything: no file is written, and one that is there stays."""
+
+
+def to_files(given: Iterable[Input], output: str, found: Exported) -> None:
+    """Write ``given`` to ``output``: a file, - for standard output, or a folder (one that is there, or with / at its end) for one file an input. SpanportError when it
+    can't be written."""
+    options, tally = found.options, found.inputs
+    folder = output if output.endswith("/") or os.path.isdir(output) else None
+    codec = _codec(options.encoding) if folder is not None else codec_of(output, options.encoding)
+    pipe = Pipeline(options.choices({}), found)
+    spread = tally.batch.engine != "local" or ((tally.batch.jobs or 1) > 1 and not waited_for(given, options))
+    with ExitStack() as stack:
+        stack.enter_context(tally)
+        if options.dry_run:
+            _write(read(given, found, pipe), None, codec, found)
+        elif spread:
+            _by_workers(given, output, folder, codec, found)
+            return
+        elif folder is not None:
+            _each(given, folder, codec, pipe, found)
+        elif output == "-":
+            _write(read(given, found, pipe), sys.stdout.buffer, codec, found)
+        else:
+            with suppress(_Nothing):
+                with replacing(output) as file:
+                    _write(read(given, found, pipe), file, codec, found)
+                    if tally.status() == NOTHING_DONE and not found.read:
+                        raise _Nothing
+                tally.voice.say(f"wrote {output}")
+        found.redacted = pipe.redacted
+
+
+def _codec(encoding: str | None) -> Codec:
+    return PROTOBUF if encoding == "protobuf" else JSON
+
+
+def _suffix(codec: Codec) -> str:
+    return registry.get("otlp-json" if codec is JSON else "otlp-proto").suffix
+
+
+def _each(given: Iterable[Input], folder: str, codec: Codec, pipe: Pipeline, found: Exported) -> None:
+    """A file for each input."""
+    options, tally = found.options, found.inputs
+    taken: dict[str, str] = {}
+    for one in tally.over(given):
+        name = one.output(_suffix(codec)).name
+        with tally.input(one) as report:
+            passed = pipe.items(items(one, report, options.format, how(options, found.stop)), waited_for(given, options))
+            first = next(passed, None)  # a file that is no run has ended here
+            if taken.setdefault(name, str(one)) != str(one):
+                raise ReadError(f"would be written to {name}, as {taken[name]} was", hint=_APART)
+            with replacing(Path(folder, name)) as file:
+                _write(chain([first] if first is not None else [], passed), file, codec, found)
+            tally.voice.say(f"wrote {Path(folder, name)}")
+
+
+def _write(passed: Iterable[Item | None], file: BinaryIO | None, codec: Codec, found: Exported) -> None:
+    """Spans into an open file; None only counts them, and the content that they hold."""
+    before = found.failed
+    send(
+        passed,
+        Destination(url="file:."),
+        found.options.plan(found.census if file is None else None),
+        account=found,
+        stop=found.stop,
+        channel=NoChannel() if file is None else FileChannel(file, codec),
+        codec=codec,
+    )
+    if found.failed > before and not found.stop:
+        raise SpanportError(next(iter(found.reasons)))
+
+
+def _by_workers(given: Iterable[Input], output: str, folder: str | None, codec: Codec, found: Exported) -> None:
+    """The same by several processes or a cluster. Of an input that ends badly what was read before goes into the common output, but there is no file of its
+    own."""
+    from . import spread
+    from .parts import join
+
+    options, tally = found.options, found.inputs
+    with ExitStack() as stack:
+        parts = stack.enter_context(tempfile.TemporaryDirectory(prefix="spanport-"))
+        encoding = "json" if codec is JSON else "protobuf"
+        job = spread.FileJob(
+            options.plan(), options.choices({}), options.format, encoding, parts if tally.batch.engine == "local" else None
+        )
+        out: Any = sys.stdout.buffer if output == "-" else None
+        if out is None and folder is None:
+            out = stack.enter_context(replacing(output))
+        named: dict[str, str] = {}
+        divide = partial(shares, options.format) if spread.divisible(options) else None
+        for outcome in tally.each(partial(spread.write, job), given, divide=divide):
+            for done in spread.once(outcome.results):
+                found.merge(done.spans)
+            written = (done.part for done in outcome.results)
+            if out is not None:
+                join(written, out)
+            elif outcome.error is None:
+                assert folder is not None
+                name = outcome.input.output(_suffix(codec)).name
+                if named.setdefault(name, str(outcome.input)) != str(outcome.input):
+                    tally.spoilt(ReadError(f"would be written to {name}, as {named[name]} was", input=str(outcome.input), hint=_APART))
+                    continue
+                with replacing(Path(folder, name)) as file:
+                    join(written, file)
+                tally.voice.say(f"wrote {Path(folder, name)}")
+    if output != "-" and folder is None:
+        tally.voice.say(f"wrote {output}")
+
+
+__all__ = ["to_files"]
