@@ -1,7 +1,8 @@
 """The commands in README.md, docs/ and the help texts work as they are printed.
 
-In Markdown, each line of a ``bash`` block that begins with ``spanport`` is run, and each ``python`` block; ``console`` blocks are not. Each page has a folder of its own, in which the
-fixtures are, and ``RUN``, ``A``, ``B`` and ``runs/`` are made from one. What stands behind a pipe or a redirection is left out.
+In Markdown, each line of a ``bash`` block that begins with ``spanport`` is run, and each ``python`` block; in a ``shell-session`` block what is printed is compared; exports in an ``sh`` block,
+which need a server, are run with ``--dry-run``; ``console`` blocks are not run. Each page has a folder of its own, in which the fixtures are, and ``RUN``, ``A``, ``B`` and ``runs/`` are
+made from one. What stands behind a pipe or a redirection of the output is left out.
 """
 
 import re
@@ -9,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -23,14 +25,20 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def commands(text: str) -> list[list[str]]:
-    """The spanport calls in a block, split as a shell would."""
+    """The spanport calls in a block, split as a shell would, ``< FILE`` with them."""
     found = []
     for line in text.replace("\\\n", " ").splitlines():
         if line.strip().startswith("spanport "):
             words = shlex.split(line.strip(), comments=True)
-            end = next((i for i, w in enumerate(words) if w in ("|", ">", "<", "||", "&&", ";")), len(words))
+            end = next((i for i, w in enumerate(words) if w in ("|", ">", "||", "&&", ";")), len(words))
             found.append(words[1:end])
     return found
+
+
+def sessions(text: str) -> list[tuple[list[str], str]]:
+    """The spanport calls in a ``shell-session`` block, each with what is printed below it."""
+    pieces = re.findall(r"^\$ spanport (.*)\n((?:(?!\$ ).*\n)*)", text, re.M)
+    return [(shlex.split(line), printed.rstrip("\n")) for line, printed in pieces]
 
 
 @pytest.fixture
@@ -49,18 +57,44 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def works(capfd, words: list[str]) -> None:
-    status = run(words)
-    _, err = capfd.readouterr()
+def works(capfd, words: list[str]) -> str:
+    """Run it as a user would; what it printed."""
+    if "<" in words:
+        with open(words[-1], "rb") as given:
+            done = subprocess.run([sys.executable, "-m", "spanport", *words[:-2]], stdin=given, capture_output=True, text=True)
+        status, out, err = done.returncode, done.stdout, done.stderr
+    else:
+        status = run(words)
+        out, err = capfd.readouterr()
     allowed = {0, 1} if words[0] == "diff" else {0, 4} if any(w.startswith("--fail-on") for w in words) else {0, 3}
     assert status in allowed, f"spanport {shlex.join(words)}: exit status {status}\n{err}"
-    assert "internal error" not in err, err
+    for defect in ("internal error", "no such file"):
+        assert defect not in err, err
+    return out
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if commands("".join(blocks(p, "bash")))], ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "bash") or blocks(p, "sh")], ids=lambda p: str(p.relative_to(ROOT)))
 def test_commands_of_a_page(capfd, place, page):
     for words in commands("\n".join(blocks(page, "bash"))):
-        works(capfd, words)
+        if not words[-1].endswith(".parquet") or find_spec("pyarrow"):
+            works(capfd, words)
+    for words in commands("\n".join(blocks(page, "sh"))):
+        works(capfd, [*words, "--dry-run"] if words[0] == "export" else words)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "shell-session")], ids=lambda p: str(p.relative_to(ROOT)))
+def test_what_a_page_says_is_printed(capfd, place, page):
+    found = sessions("".join(blocks(page, "shell-session")))
+    assert found
+    for words, printed in found:
+        assert works(capfd, words).rstrip("\n") == printed, f"spanport {shlex.join(words)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_blocks_of_a_page_say_what_they_are(page):
+    known = {"bash", "console", "python", "sh", "shell-session", "text", "toml"}
+    opened = re.findall(r"^```(.*)\n", page.read_text(), re.M)[::2]
+    assert set(opened) <= known, f"{page.name}: {set(opened) - known}"
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: str(p.relative_to(ROOT)))
