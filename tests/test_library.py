@@ -130,7 +130,8 @@ def test_view(tmp_path):
     out = io.BytesIO()
     spanport.view(spanport.read(BENCH), out)
     for page in ((tmp_path / "page.html").read_bytes(), out.getvalue()):
-        assert page.startswith(b"<!doctype html") and page.rstrip().endswith(b"</html>")
+        assert page.startswith(b"<!doctype html")
+        assert page.rstrip().endswith(b"</html>")
     tally = spanport.Tally()
     with pytest.raises(spanport.SpanportError, match="nothing to show"):
         spanport.view(tmp_path / "absent", tmp_path / "none.html", tally=tally)
@@ -157,7 +158,8 @@ def test_export_to_files_and_its_account(tmp_path, voice):
     assert spanport.stats(tmp_path / "bench.otlp.jsonl").spans == spanport.stats(BENCH).spans
     assert voice.lines == [f"wrote {tmp_path / 'bench.otlp.jsonl'}"]
     dry = spanport.export(BENCH, output=str(tmp_path / "none.jsonl"), dry_run=True)
-    assert dry.census and not (tmp_path / "none.jsonl").exists()
+    assert dry.census
+    assert not (tmp_path / "none.jsonl").exists()
     failed = spanport.export(tmp_path / "absent", output=str(tmp_path / "none.jsonl"), tally=spanport.Tally())
     assert (failed.status(), failed.inputs.failed) == (1, 1)
     with pytest.raises(spanport.ReadError, match="absent"):
