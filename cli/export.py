@@ -203,6 +203,8 @@ def options_of(given: dict[str, Any]) -> Options:
     if found.output is not None:
         return found
     to = found.where()
+    if to is None and (found.verify or found.scores or found.resume):
+        return found  # which can't be, as the library says
     if to is None:
         say("no endpoint given: to files in this directory")
         return replace(found, output="./")

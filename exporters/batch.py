@@ -274,7 +274,8 @@ class Tally:
         inputs. Use within ``with account``. Notices go to standard error unless the command says not to have them ``told`` (it prints them
         itself). ``divide``: gives the shares in which an input may be done (`shares`) when there are fewer inputs than workers; `Outcome.results` has
         what each of them gave."""
-        from .engine import WorkerDied, in_order, open_engine
+        from .engine import WorkerDied, in_order
+        from .engines import open_engine
 
         _known.clear()
         jobs, inputs = self._jobs(inputs, divide is not None)

@@ -22,7 +22,7 @@ from multiprocessing.context import BaseContext
 from types import FrameType, ModuleType
 from typing import Any, Generic, Protocol, TypeVar
 
-from ..converters.errors import SpanportError, UsageError
+from ..converters.errors import SpanportError
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _IN_VAIN = 20
@@ -62,20 +62,6 @@ class Engine(Protocol):
     def close(self) -> None:
         """Give everything back. What is not finished is stopped."""
         ...
-
-
-def open_engine(spec: str = "local", jobs: int = 1) -> Engine:
-    """The engine that ``spec`` names: ``local``, or ``dask://HOST:PORT``. UsageError for any other."""
-    if spec == "local":
-        return Local(jobs)
-    if spec.startswith("dask://"):
-        try:
-            from .dask import Cluster
-        except ImportError:
-            raise UsageError("a Dask cluster needs the extra: pip install 'spanport[dask]'") from None
-        engine: Engine = Cluster(spec.removeprefix("dask://"))
-        return engine
-    raise UsageError(f"no engine {spec!r}; there are local and dask://HOST:PORT")
 
 
 def in_order(engine: Engine, work: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, Done[R]]]:

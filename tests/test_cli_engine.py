@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from spanport.converters.errors import SpanportError, UsageError
-from spanport.exporters.engine import Local, WorkerDied, in_order, open_engine
+from spanport.exporters.engine import Local, WorkerDied, in_order
+from spanport.exporters.engines import open_engine
 
 KILL = "__import__('os').kill(__import__('os').getpid(), 9)"
 BENCH = Path(__file__).parent.parent / "fixtures" / "cli" / "bench.spanport.jsonl"

@@ -23,7 +23,8 @@ distributed = pytest.importorskip("distributed")
 from spanport.cli import run  # noqa: E402
 from spanport.converters.errors import SpanportError  # noqa: E402
 from spanport.converters.inputs import Inputs, open_input, shares  # noqa: E402
-from spanport.exporters.engine import WorkerDied, in_order, open_engine  # noqa: E402
+from spanport.exporters.engine import WorkerDied, in_order  # noqa: E402
+from spanport.exporters.engines import open_engine  # noqa: E402
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 BENCH = FIXTURES / "cli" / "bench.spanport.jsonl"
