@@ -27,7 +27,7 @@ Examples:
 )
 @runs
 @from_format
-@batch
+@batch()
 @click.option("--to", metavar="FORMAT", shell_complete=output.format_names, help="Tell also what would be lost on the way to this format.")
 @click.option("--carry/--no-carry", default=True, help="With --to: whether the target's open field keeps what it can't say.")
 @click.option("--fail-on-loss", is_flag=True, help="Exit status 4 when the target would not hold everything.")

@@ -70,23 +70,28 @@ strict = click.option("--strict", is_flag=True, help="Make a broken line or item
 resume = click.option("--resume", is_flag=True, help="Skip inputs whose content was done by an earlier call with the same options.")
 
 
-def batch(command: F) -> F:
-    """--jobs, --engine, --progress, --errors, --on-error and --strict, given to the command as one argument ``batch``."""
+def batch(jobs: str = "Processes over the inputs (as many as processors).") -> Callable[[F], F]:
+    """--jobs (whose help is ``jobs``), --engine, --progress, --errors, --on-error and --strict, given to the command as one argument ``batch``."""
     names = ("jobs", "progress", "errors", "on_error", "engine", "strict")
 
-    @strict
-    @click.option("--on-error", type=click.Choice(["skip", "stop"]), default="skip", help="After an input that failed (skip).")
-    @click.option("--errors", metavar="FILE", help="Write what could not be read to this file: JSON Lines with input, line, path, message.")
-    @click.option(
-        "--progress", type=click.Choice(["auto", "plain", "none"]), default="auto", help="A bar on a terminal, plain lines, or nothing."
-    )
-    @click.option("--engine", metavar="ENGINE", default="local", help="local (this machine), or dask://HOST:PORT.")
-    @click.option("-j", "--jobs", type=click.IntRange(1), metavar="N", help="Processes over the inputs (as many as processors).")
-    @wraps(command)
-    def wrapped(*args: Any, **given: Any) -> Any:
-        return command(*args, batch=Batch(**{n: given.pop(n) for n in names}), **given)
+    def decorate(command: F) -> F:
+        @strict
+        @click.option("--on-error", type=click.Choice(["skip", "stop"]), default="skip", help="After an input that failed (skip).")
+        @click.option(
+            "--errors", metavar="FILE", help="Write what could not be read to this file: JSON Lines with input, line, path, message."
+        )
+        @click.option(
+            "--progress", type=click.Choice(["auto", "plain", "none"]), default="auto", help="A bar on a terminal, plain lines, or nothing."
+        )
+        @click.option("--engine", metavar="ENGINE", default="local", help="Who works: local (this machine), or dask://HOST:PORT.")
+        @click.option("-j", "--jobs", type=click.IntRange(1), metavar="N", help=jobs)
+        @wraps(command)
+        def wrapped(*args: Any, **given: Any) -> Any:
+            return command(*args, batch=Batch(**{n: given.pop(n) for n in names}), **given)
 
-    return wrapped  # type: ignore[return-value]
+        return wrapped  # type: ignore[return-value]
+
+    return decorate
 
 
 class Terminal(Voice):

@@ -33,7 +33,7 @@ Examples:
 )
 @runs
 @from_format
-@batch
+@batch()
 @resume
 @click.option(
     "--to", metavar="FORMAT", required=True, shell_complete=format_names, help="The format to write (spanport formats lists them)."

@@ -14,7 +14,7 @@ from ..converters import clock
 from ..converters.errors import ReadError, SpanportError, UsageError
 from ..exporters.batch import NOTHING_DONE, Batch
 from .account import dry, of, summary
-from .common import complain, from_format, resume, runs, say, tally, usage
+from .common import batch, complain, from_format, resume, runs, say, tally, usage
 from .signals import signals
 
 if TYPE_CHECKING:
@@ -73,11 +73,10 @@ Examples:
 )
 @runs
 @from_format
-@click.option("--strict", is_flag=True, help="Make a broken line or item fatal for its input.")
-@click.option("--errors", metavar="FILE", help="Write what could not be read to this file, as JSON Lines.")
+@batch("Processes, over the inputs or the tasks of one large run (as many as processors for one large file, else 1).")
 @click.option("--endpoint", metavar="URL", help="Where to send: a base address such as http://localhost:4318 (/v1/traces is added).")
 @click.option("--protocol", type=click.Choice(["http/protobuf", "http/json", "grpc"]), help="How to send (http/protobuf).")
-@click.option("-o", "--output", metavar="FILE", help="Write OTLP to a file instead, or - for standard output.")
+@click.option("-o", "--output", metavar="FILE", help="Write OTLP to FILE instead, to a file for each input in FOLDER/, or (-) to standard output.")
 @click.option("--encoding", type=click.Choice(["json", "protobuf"]), help="Of -o: JSON Lines, or protobuf messages with their lengths.")
 @click.option("--profile", type=click.Choice(PROFILES), default="generic", help="Dress the spans for this backend (generic).")
 @click.option("--project", metavar="NAME", help="Phoenix project, or MLflow experiment (name or id; made when missing).")
@@ -119,14 +118,6 @@ Examples:
 @click.option("--max-batch-spans", type=click.IntRange(1), metavar="N", default=2048, help="Spans of one request (2048).")
 @click.option("--follow", is_flag=True, help="Keep reading a growing input; each span goes as soon as it is complete.")
 @resume
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Processes, over the inputs or the tasks of one large run (as many as processors for one large file, else 1).",
-)
-@click.option("--engine", metavar="ENGINE", default="local", help="Who sends: local (this machine), or dask://HOST:PORT.")
 @click.option("--spool", metavar="DIR", help="Keep what could not be delivered here, for spanport resend (state directory).")
 @click.option("--no-spool", is_flag=True, help="Keep nothing.")
 @click.option("--ledger/--no-ledger", default=None, help="Send nothing that was delivered before (on for langfuse, which stores copies).")
@@ -136,7 +127,7 @@ Examples:
 @click.option("--scores", is_flag=True, help="Send scores by the backend's own API after the spans (Phoenix, MLflow).")
 @click.option("--dry-run", is_flag=True, help="Send nothing; tell what would be sent where, and which content would leave.")
 @click.option("--summary-json", metavar="FILE", help="Write the account as JSON (- for standard output).")
-def command(runs: tuple[str, ...], **given: Any) -> None:
+def command(runs: tuple[str, ...], batch: Batch, summary_json: str | None, **given: Any) -> None:
     """Send runs to a tracing backend.
 
     With no endpoint, in an option or in OTEL_EXPORTER_OTLP_ENDPOINT, each run is written to NAME.otlp.jsonl in the current
@@ -148,9 +139,6 @@ def command(runs: tuple[str, ...], **given: Any) -> None:
     from ..exporters.api import export
     from ..exporters.otlp.sender import Stop
 
-    names = ("jobs", "engine", "strict", "errors")
-    batch = Batch(progress="none", **{n: given.pop(n) for n in names})
-    summary_json = given.pop("summary_json")
     stop, account = Stop(), tally(batch)
     try:
         with usage():

@@ -29,7 +29,7 @@ Examples:
 )
 @runs
 @from_format
-@batch
+@batch()
 @click.option("--by", "by", type=click.Choice(TABLES), multiple=True, help="Only this table (may be given more than once).")
 @click.option("--top", type=click.IntRange(1), default=20, metavar="N", help="Rows of a printed table (20); --json and --csv have all.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: the totals, or with --by the tables.")

@@ -360,7 +360,13 @@ class Tally:
 
     def over(self, inputs: Iterable[Input]) -> Iterator[Input]:
         """The inputs, for a call that works through them here, one after the other, with `input`."""
-        yield from self._noted(inputs)
+        with self.voice.progress(self.batch.progress, inputs) as step:
+            for one in self._noted(inputs):
+                failed = self.failed
+                yield one
+                step()
+                if self.failed > failed and self.batch.on_error == "stop":
+                    break
         self.end()
 
     def end(self) -> None:

@@ -387,3 +387,29 @@ def test_export_as_a_library(receiver: Any, document: Any, make: Any) -> None:
     assert (failed.failed, failed.spooled) == (8, 8)
     with pytest.raises(UsageError):
         spanport.export(document())
+
+
+# ------------------------------------------------------------------------------------------------------------- batches
+@pytest.mark.parametrize("jobs", [[], ["-j", "2"]])
+def test_progress_and_on_error(spanport: Any, receiver: Any, document: Any, jobs: list[str], tmp_path: Path) -> None:
+    bad = tmp_path / "b.jsonl"
+    bad.write_text("no run\n")
+    runs = [document("a"), bad, document("c", key="2")]
+    done = spanport("export", *runs, "--endpoint", receiver.url, "--progress", "plain", *jobs)
+    assert done.exit_code == 3
+    assert "3 of 3 inputs" in done.output
+    assert sum(len(got.spans) for got in receiver.got) == 16
+    receiver.got.clear()
+    done = spanport("export", *runs, "--endpoint", receiver.url, "--on-error", "stop", "-j", "1")
+    assert done.exit_code == 3
+    assert sum(len(got.spans) for got in receiver.got) == 8
+
+
+def test_a_folder_gets_a_file_for_each_input(spanport: Any, document: Any, tmp_path: Path) -> None:
+    import spanport as library
+
+    done = spanport("export", document("a"), document("b", key="2"), "-o", f"{tmp_path}/out/", "--encoding", "protobuf")
+    assert done.exit_code == 0
+    written = sorted((tmp_path / "out").iterdir())
+    assert [path.name for path in written] == ["a.otlp.pb", "b.otlp.pb"]
+    assert library.stats(written).spans == library.stats([document("a"), document("b", key="2")]).spans
