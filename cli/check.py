@@ -56,13 +56,14 @@ def command(
                 click.echo(json.dumps(found.as_dict(), ensure_ascii=False))
             else:
                 for line in _lines(found):
-                    click.echo(printable(line))
+                    click.echo(output.folded(printable(line), 14))
     sys.exit(account.status())
 
 
 def _lines(found: Checked) -> Iterator[str]:
     state = "readable" if not found.lost else f"readable in part ({found.lost:,} lost)"
-    yield f"{found.input}: {found.format}{', ' + ', '.join(found.families) if found.families else ''}: {state}"
+    families = [f for f in found.families if f != found.format]  # who wrote it, where the format does not say
+    yield f"{found.input}: {', '.join([found.format, *families])}: {state}"
     if found.why:
         yield f"  recognised  {found.why}"
     if found.versions:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import click
 
+_BETTER = {
+    # A zsh that has not run compinit knows no compdef.
+    "zsh": [("    compdef ", "    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n    compdef ")],
+    # Descriptions and file names may hold commas.
+    "fish": [('string split ","', 'string split -m 1 ","')],
+}
+"""What click's scripts leave to be wished."""
+
 
 @click.command(
     "completion",
     epilog="""\b
 Examples:
-  eval "$(spanport completion bash)"
+  eval "$(spanport completion bash)"                        in ~/.bashrc
+  eval "$(spanport completion zsh)"                         in ~/.zshrc
   spanport completion fish > ~/.config/fish/completions/spanport.fish
 """,
 )
@@ -24,4 +33,7 @@ def command(shell: str) -> None:
     assert found is not None
     # Not through `source()`: for bash that starts a bash to ask for its version.
     one = found(group, {}, "spanport", "_SPANPORT_COMPLETE")
-    click.echo(one.source_template % one.source_vars())
+    script = one.source_template % one.source_vars()
+    for there, better in _BETTER.get(shell, ()):
+        script = script.replace(there, better)
+    click.echo(script)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from shutil import get_terminal_size
 from typing import Any
 
 import click
@@ -72,7 +73,7 @@ def command(a: str, b: str, from_: str | None, strict: bool, content: bool, time
             different += pair.sign != " "
             if pair.sign != " " or everything:
                 for line, colour in _lines(pair):
-                    click.secho(line, fg=colour)
+                    click.secho(output.folded(line, 8), fg=colour)
         _summary(found.a, found.b)
     sys.exit(DIFFERENT if different else SAME)
 
@@ -101,10 +102,15 @@ def _lines(pair: Pair) -> Iterator[tuple[str, str | None]]:
         facts = [x for x in (time_of(span), outcome_of(span), tokens_of(span), error_of(span)) if x]
     yield printable(f"{pair.sign} {pair.path}  {'  '.join(facts)}"), colour
     for name, (a, b) in pair.changes.items():
-        yield printable(f"    {name}: {_short(a, b)}"), None
+        yield printable(f"    {name}: {_short(a, b, _room(name))}"), None
 
 
-def _short(a: Any, b: Any, most: int = 60) -> str:
+def _room(name: str) -> int:
+    """Characters of each of two values that stand in one line."""
+    return max(20, (get_terminal_size().columns - len(name) - 13) // 2) if sys.stdout.isatty() else 60
+
+
+def _short(a: Any, b: Any, most: int) -> str:
     """Both values, cut to where they begin to differ."""
     one, two = (x if isinstance(x, str) else json.dumps(x, ensure_ascii=False, default=str) for x in (a, b))
     if output.level > 0 or max(len(one), len(two)) <= most:

@@ -7,6 +7,7 @@ import json
 import click
 
 from ..converters.registry import Format, formats
+from . import output
 
 
 @click.command(
@@ -27,9 +28,10 @@ def command(as_json: bool) -> None:
     for one in formats().values():
         found = _object(one)
         ways = ", ".join(way for way in ("read", "write", "schema") if found[way])
-        click.echo(f"{one.name:{wide}}  {one.title} ({ways})")
-        click.echo(f"{'':{wide}}    example: {one.example}")
-        click.echo(f"{'':{wide}}    recognised by: {one.recognised}")
+        click.echo(output.folded(f"{one.name:{wide}}  {one.title} ({ways})", wide + 4))
+        click.echo(output.folded(f"{'':{wide}}    example: {one.example}", wide + 6))
+        if found["read"]:
+            click.echo(output.folded(f"{'':{wide}}    recognised by: {one.recognised}", wide + 6))
 
 
 def _object(one: Format) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,6 +43,25 @@ def paths(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
+
+
+def folded(line: str, hang: int) -> str:
+    """On a terminal ``line`` broken between words, with ``hang`` spaces before what is left of it; elsewhere as it is."""
+    if not sys.stdout.isatty():
+        return line
+    from shutil import get_terminal_size
+
+    from rich.cells import cell_len
+
+    wide = max(20, get_terminal_size().columns)
+    found, here = "", 0
+    for i, word in enumerate(line.split(" ")):
+        long = cell_len(word)
+        if i and here + 1 + long > wide and here > hang:
+            found, here = f"{found.rstrip()}\n{' ' * hang}{word}", hang + long
+        else:
+            found, here = f"{found} {word}" if i else word, here + long + (i > 0)
+    return found
 
 
 def console(width: int | None = None) -> Console:

@@ -31,6 +31,12 @@ def kinds_of(ctx: click.Context, param: click.Parameter, value: str | None) -> f
     return frozenset(KINDS[n] for n in names)
 
 
+def kind_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The kinds that may follow, for completion in a shell."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{word}" for word in terminal.WORDS.values() if word.startswith(last) and word not in before.split(",")]
+
+
 @click.command(
     "show",
     epilog="""\b
@@ -45,7 +51,14 @@ Examples:
 @from_format
 @strict
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Levels of the tree (1: the roots only).")
-@click.option("--kind", "kinds", metavar="KIND,…", callback=kinds_of, help="Only these kinds: run, task, attempt, phase, request, tool.")
+@click.option(
+    "--kind",
+    "kinds",
+    metavar="KIND,…",
+    callback=kinds_of,
+    shell_complete=kind_names,
+    help="Only these kinds: run, task, attempt, phase, request, tool.",
+)
 @click.option("--errors-only", is_flag=True, help="Only what failed, and what stands above it.")
 @click.option("--task", metavar="NAME", help="Only tasks of this name or id (a pattern such as 'geo_*').")
 @click.option("--attempt", type=int, metavar="N", help="Only attempts of this number, as the source counts.")

@@ -80,7 +80,8 @@ class Times(Struct):
 
 
 class Group(Struct):
-    """A row of a table: spans of one name (or one run, or one task) and what belongs to them."""
+    """A row of a table: spans of one name (or one run, or one task) and what belongs to them. Of a run or a task, ``errors`` are requests and
+    calls that failed, ``broken`` the attempts that ended in an error (``passed`` and ``failed`` are verdicts)."""
 
     count: int = 0
     errors: int = 0
@@ -92,6 +93,7 @@ class Group(Struct):
     attempts: int = 0
     passed: int = 0
     failed: int = 0
+    broken: int = 0
     ending: str | None = None
     input: str | None = None
 
@@ -108,6 +110,7 @@ class Group(Struct):
         self.attempts += other.attempts
         self.passed += other.passed
         self.failed += other.failed
+        self.broken += other.broken
         self.ending = self.ending or other.ending
         self.input = self.input or other.input
 
@@ -208,6 +211,7 @@ def _columns(table: str, name: str, group: Group) -> Iterator[tuple[str, Any]]:
         yield "attempts", group.attempts
         yield "passed", group.passed
         yield "failed", group.failed
+        yield "broken", group.broken
     else:
         yield {"phase": "count", "model": "requests", "tool": "calls"}[table], group.count
     yield "errors", group.errors
@@ -337,6 +341,7 @@ def count(items: Iterable[Item], totals: Totals, input: str | None = None) -> No
                 group.attempts += 1
                 group.passed += one.verdict == "pass"
                 group.failed += one.verdict == "fail"
+                group.broken += bad(one)
 
 
 def _leaf(leaves: dict[str, _Leaves], item: AnySpan, wrong: bool) -> None:

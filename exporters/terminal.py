@@ -42,6 +42,7 @@ from ..converters.model import (
 )
 from ..converters.text import printable
 from .batch import Tally, alone
+from .stats import Totals, count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -275,10 +276,11 @@ def outcome_of(span: AnySpan) -> str:
 
 
 def tokens_of(span: AnySpan) -> str:
-    """``input→output``, for model requests."""
-    if not isinstance(span, ModelRequest) or span.usage is None or (span.usage.input is None and span.usage.output is None):
+    """``input→output``: of a model request, or the sum that the source states for a run or an attempt."""
+    usage: Usage | None = getattr(span, "usage", None)
+    if usage is None or (usage.input is None and usage.output is None):
         return ""
-    return f"{_count(span.usage.input)}→{_count(span.usage.output)}"
+    return f"{_count(usage.input)}→{_count(usage.output)}"
 
 
 def cost_of(span: AnySpan) -> str:
@@ -288,7 +290,7 @@ def cost_of(span: AnySpan) -> str:
 
 
 def _count(n: int | None) -> str:
-    return "?" if n is None else str(n) if n < 100_000 else f"{n / 1000:.0f}k"
+    return "?" if n is None else f"{n:,}" if n < 100_000 else f"{n / 1000:,.0f}k"
 
 
 def error_of(span: AnySpan) -> str:
@@ -308,20 +310,21 @@ def artifact_line(artifact: Artifact) -> str:
 
 
 def title(trace: Trace) -> str:
-    """The line above a tree."""
+    """The line above a tree. Tokens are those of `spanport.stats`, cost likewise."""
+    totals = Totals()
+    count(trace.spans, totals)
     starts = [s.start for s in trace.spans if s.start is not None]
     ends = [s.end for s in trace.spans if s.end is not None]
-    requests = [s.usage for s in trace.spans if isinstance(s, ModelRequest) and s.usage is not None and not s.reused]
     words = [f"trace {trace.header.id}", trace.header.family, f"{len(trace.spans):,} spans"]
     if starts:
         words.append(clock.to_iso(min(starts))[:19] + " UTC")
     if starts and ends:
         words.append(duration(max(ends) - min(starts)))
-    into, out = [u.input for u in requests if u.input is not None], [u.output for u in requests if u.output is not None]
-    if into or out:
-        words.append(f"{sum(into):,}→{sum(out):,} tokens")
-    costs = [u.cost for u in requests if u.cost is not None]
-    if costs:
+    into, out = totals.tokens.get("input"), totals.tokens.get("output")
+    if into is not None or out is not None:
+        words.append(f"{'?' if into is None else f'{into:,}'}→{'?' if out is None else f'{out:,}'} tokens")
+    groups = totals.tables.get("run") or totals.tables.get("model") or {}
+    if costs := [g.cost for g in groups.values() if g.cost is not None]:
         words.append(f"${sum(costs):.4g}")
     return printable(" · ".join(words))
 
@@ -426,7 +429,7 @@ def draw(trace: Trace, console: Console, choice: Choice | None = None, *, most: 
     fixed = sum(s + 1 for s in sizes if s)
     bar = 0 if width - fixed < 50 else min(60, (width - fixed) // 3)
     room = max(12, width - fixed - (bar + 1 if bar else 0))
-    console.print(Text(title(trace), style="bold"), overflow="ellipsis", no_wrap=True, crop=True)
+    console.print(Text(title(trace), style="bold"))
     for row, (time, tokens, cost) in zip(found, right, strict=True):
         line = _label(row, room)
         if bar:

@@ -365,6 +365,7 @@ def test_stats_tables(cli):
     oslo, quito = sorted(found["task"], key=lambda r: r["task"])
     assert [oslo[k] for k in ("attempts", "passed", "failed", "errors", "requests", "calls", "input_tokens")] == [1, 1, 0, 0, 2, 1, 240]
     assert [quito[k] for k in ("attempts", "passed", "failed", "errors", "requests", "calls", "input_tokens")] == [2, 1, 1, 1, 3, 2, 340]
+    assert (oslo["broken"], quito["broken"]) == (0, 1)
     assert found["phase"][0]["derived_times"] == 3
     (one,) = found["run"]
     assert (one["spans"], one["requests"], one["calls"], one["errors"], one["seconds"]) == (17, 5, 3, 1, 16.0)
