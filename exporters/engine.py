@@ -192,6 +192,7 @@ class Local:
             return
         # Before 3.14 the executor has no public way to stop a worker in the middle of its item.
         processes = list((getattr(pool, "_processes", None) or {}).values())
+        manager = getattr(pool, "_executor_manager_thread", None)
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             with contextlib.suppress(Exception):
@@ -201,6 +202,8 @@ class Local:
                 process.join(5)
                 if process.is_alive():  # its item swallowed the signal: nothing may be left behind, least of all one that holds our pipes
                     process.kill()
+        if manager is not None:  # it closes a pipe that the end of this process would write to
+            manager.join(5)
 
 
 def _here(ticket: int, work: Callable[[Any], Any], item: Any) -> Done[Any]:
