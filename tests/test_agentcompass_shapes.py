@@ -167,7 +167,7 @@ def test_any_member_may_be_missing_or_odd(name: str, tmp_path: Path) -> None:
 def test_damage_in_a_result_is_said_and_the_rest_is_read(tmp_path: Path) -> None:
     run_with(tmp_path, constructed("osworld"))
     result = next(tmp_path.rglob("result.json"))
-    result.write_bytes(result.read_bytes()[:200])
+    result.write_bytes(b"[1, 2]")
     report = Report(input="run")
     spans = [s for t in spanport.read(tmp_path, report=report) for s in t.spans]
     assert [type(s).__name__ for s in spans] == ["Attempt", "Task", "Run"]

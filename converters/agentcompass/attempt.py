@@ -18,7 +18,7 @@ from ..model import ABSENT, AnySpan, Attempt, Event, Phase, Value
 from . import result as results
 from . import trajectory
 from .events import RUN_PHASES
-from .layout import AttemptFiles, load
+from .layout import AttemptFiles, load, load_part
 from .result import ISSUE_PHASES, Issue, Result, result_of
 from .said import Place
 from .schema import Zone, integer, plain, words
@@ -52,14 +52,14 @@ class _Discarded:
 def _discarded(files: AttemptFiles, context: Context) -> list[_Discarded]:
     found = []
     for number, stage, path in files.retries:
-        members = load(path, context.report, context.root)
+        members, open_ = load_part(path, context.report, context.root)
         if members is None:
             continue
         known = {
             k: members.pop(k, ABSENT)
             for k in ("retry", "scope", "stage", "discarded_result", "task_id", "category", "attempt", "schema_version")
         }
-        result = result_of(fields(known["discarded_result"]))
+        result = result_of(fields(known["discarded_result"]), open_ is not None)
         if not result.issues and (listed := members.get("issues")) is not None:
             result.issues = result_of({"issues": listed}).issues
         members.pop("issues", None)
@@ -130,9 +130,10 @@ def spans(base: Attempt, phases: list[Phase], files: AttemptFiles | None, task: 
     files = files or AttemptFiles()
     final: Result | None = None
     if files.flat:
-        final = result_of(fields(files.flat))
-    elif files.result is not None and (members := load(files.result, context.report, context.root)) is not None:
-        final = result_of(members)
+        final = result_of(fields(files.flat), files.cut)
+    elif files.result is not None:
+        members, open_ = load_part(files.result, context.report, context.root)
+        final = result_of(members, open_ is not None) if members is not None else None
     need = final is None or any(p.name == "recover_evaluation" for p in phases)
     checkpoint = (load(files.checkpoint, context.report, context.root) if need and files.checkpoint is not None else None) or {}
     attributes = dict(base.attributes)
@@ -194,6 +195,8 @@ def spans(base: Attempt, phases: list[Phase], files: AttemptFiles | None, task: 
         changes["end"] = max([base.end or 0, *children])
     elif not events:
         changes.update(_times_on_disk(base, whole, out))
+        if final is not None and final.cut and whole is not None and whole.window.end is None:
+            changes["unfinished"] = True
     if inherited is not None:
         attributes.update(inherited)
         if context.link is not None and (link := context.link(inherited, task, base.number)) is not None:

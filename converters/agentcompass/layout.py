@@ -18,8 +18,9 @@ from zlib import crc32
 
 from msgspec import Raw
 
+from .. import cutoff
 from ..errors import ReadError, Report
-from ..jsonio import decode, fields, text
+from ..jsonio import fields, text
 from ..model import ABSENT
 from ..registry import Share, evenly
 from ..source import Source
@@ -29,6 +30,11 @@ MARKS: Final = ("run_info.json", "progress.jsonl", "progress.json", "details")
 STATES: Final = ("normal", "error", "fatal", "running")
 """Folders of ``details``, the final ones first: a task that is in two (while it moves) is read from its final one."""
 MAX_DEPTH: Final = 12
+_RESULT: Final = r"(trajectory(\[|\{(steps\[)?)|artifacts\{([^\[{]*(\[|\{messages\[))?)?"
+_MAY: Final = re.compile(
+    rf"\{{(attempts\{{([0-9]+\{{{_RESULT})?|evaluation\{{(run_result\{{{_RESULT})?|discarded_result\{{{_RESULT}|{_RESULT})"
+)
+"""What of a file that breaks off may be given in part: a result, its trajectory and the lists that hold its messages; never half a step or message."""
 _ATTEMPT = re.compile(r"attempt-([0-9]{1,9})")
 _RETRY = re.compile(r"(?P<task>.+)\.attempt(?P<attempt>[0-9]{1,9})\.retry(?P<retry>[0-9]{1,9})\.(?P<stage>[a-z_]+)\.json")
 
@@ -137,7 +143,12 @@ def within(report: Report, name: str) -> Iterator[None]:
 
 
 def load(path: Path, report: Report, root: Path | None = None) -> dict[str, Raw] | None:
-    """The members of the JSON object in a file; None when it is not there or not readable, which is noted."""
+    """The members of the JSON object in a file, of one that breaks off those that are whole; None when it is not there or not readable. What is lost is noted."""
+    return load_part(path, report, root)[0]
+
+
+def load_part(path: Path, report: Report, root: Path | None = None) -> tuple[dict[str, Raw] | None, str | None]:
+    """`load`, and of a file that breaks off what was open in it (`cutoff.Part.open`)."""
     try:
         name = str(path.relative_to(root)) if root is not None else path.name
     except ValueError:
@@ -145,22 +156,33 @@ def load(path: Path, report: Report, root: Path | None = None) -> dict[str, Raw]
     with within(report, name):
         try:
             if path.is_symlink() or not path.is_file():
-                return None
-            return decode(Source(name, path=path).data(), decode_object, report)
+                return None, None
+            return cutoff.decode(Source(name, path=path).data(), decode_object, report, _MAY)
         except (ReadError, OSError) as error:
             message = error.message if isinstance(error, ReadError) else error.strerror or str(error)
             byte, place = (error.byte, error.path) if isinstance(error, ReadError) else (None, None)
             report.note("bad-file", message, "lost", byte=byte, path=place)
-            return None
+            return None, None
+
+
+def _apart(path: Path, report: Report, root: Path) -> tuple[dict[str, Raw] | None, str | None, Report]:
+    """`load_part` of a file that is loaded more than once, with what it has to say: that it breaks off is to be said once."""
+    inner = Report(input=report.input, strict=report.strict)
+    members, open_ = load_part(path, inner, root)
+    if open_ is None:
+        report.merge(inner)
+        inner = Report()
+    return members, open_, inner
 
 
 @dataclass(slots=True)
 class AttemptFiles:
-    """What there is of one attempt. ``flat``: the result itself, where one file holds all attempts of a task."""
+    """What there is of one attempt. ``flat``: the result itself, where one file holds all attempts of a task; ``cut``: that file breaks off in it."""
 
     folder: Path | None = None
     retries: list[tuple[int, str, Path]] = field(default_factory=list)
     flat: Raw = field(default_factory=absent)
+    cut: bool = False
 
     @property
     def result(self) -> Path | None:
@@ -180,10 +202,16 @@ class TaskFiles:
     state: str | None = None
     flat: bool = False
     old_retries: list[Path] = field(default_factory=list)
+    open: str | None = None
+    told: bool = False
 
     def members(self, report: Report, root: Path) -> dict[str, Raw]:
         """task.json, or the task's own fields of a flat file."""
-        return load(self.path if self.flat else self.path / "task.json", report, root) or {}
+        found, self.open, said = _apart(self.path if self.flat else self.path / "task.json", report, root)
+        if not self.told:
+            report.merge(said)
+        self.told = self.told or self.open is not None
+        return found or {}
 
     def attempts(self, members: dict[str, Raw]) -> dict[int, AttemptFiles]:
         """Attempts by number. Names in task.json count only as ``attempt-<n>``; what is on disk counts too."""
@@ -192,6 +220,8 @@ class TaskFiles:
             for digits, raw in fields(members.get("attempts", ABSENT)).items():
                 if digits.isascii() and digits.isdigit() and len(digits) < 10:
                     found[int(digits)] = AttemptFiles(flat=raw)
+            if found and (self.open or "").startswith("{attempts{"):  # the last one is what breaks off
+                found[list(found)[-1]].cut = True
             return dict(sorted(found.items()))
         for folder in subfolders(self.path):
             if (m := _ATTEMPT.fullmatch(folder.name)) is not None:
@@ -242,9 +272,10 @@ class Details:
                 yield None, folder
 
     def _add(self, state: str | None, folder: Path) -> None:
-        members = load(folder / "task.json", self.report, self.root)
+        members, _, said = _apart(folder / "task.json", self.report, self.root)
         task = words((members or {}).get("task_id", ABSENT))
         if task is None:
+            self.report.merge(said)
             if members is not None or (folder / "task.json").exists() or subfolders(folder):
                 with within(self.report, str(folder.relative_to(self.root))):
                     self.report.note("no-task-id", "a task folder whose task.json states no task_id is passed over", "lost")
@@ -255,8 +286,9 @@ class Details:
             )
 
     def _add_flat(self, path: Path) -> None:
-        members = load(path, self.report, self.root)
+        members, _, said = _apart(path, self.report, self.root)
         if members is None or kind(members.get("attempts", ABSENT)) != "object":
+            self.report.merge(said)
             return
         task = words(members.get("task_id", ABSENT))
         if task is not None and task not in self.known:
@@ -300,6 +332,7 @@ __all__ = [
     "is_run",
     "items",
     "load",
+    "load_part",
     "run_directories",
     "text",
     "within",

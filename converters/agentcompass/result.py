@@ -76,16 +76,18 @@ class Result:
     category: str | None = None
     ground_truth: Raw = field(default_factory=absent)
     source: dict[str, Raw] = field(default_factory=dict)
+    cut: bool = False
+    """The file breaks off: what comes last of the trajectory may not have been the last, and calls without an answer may have had one."""
 
     @property
     def broken(self) -> bool:
-        return self.status in BROKEN
+        return self.status in BROKEN and not self.cut
 
 
-def result_of(members: dict[str, Raw]) -> Result:
-    """The result that ``members`` hold. What has no field here goes to its ``source``."""
+def result_of(members: dict[str, Raw], cut: bool = False) -> Result:
+    """The result that ``members`` hold. What has no field here goes to its ``source``. ``cut``: the file breaks off in it."""
     f = dict(members)
-    found = Result(status=text(f.get("status", ABSENT)), source=f)
+    found = Result(status=text(f.get("status", ABSENT)), source=f, cut=cut)
     f.pop("task_id", None)
     if found.status is not None:
         del f["status"]
