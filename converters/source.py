@@ -410,9 +410,9 @@ def open_url(url: str) -> BinaryIO:
     try:
         return cast(BinaryIO, module.open(url, "rb").open())
     except ImportError as error:
-        raise ReadError(_first_line(error), input=shown_url(url)) from None
+        raise ReadError(_first_line(error, url), input=shown_url(url)) from None
     except Exception as error:  # each file system raises its own
-        raise ReadError(_first_line(error), input=shown_url(url)) from error
+        raise ReadError(_first_line(error, url), input=shown_url(url)) from error
 
 
 def file_system(url: str) -> tuple[Any, str]:
@@ -422,9 +422,9 @@ def file_system(url: str) -> tuple[Any, str]:
         found: tuple[Any, str] = module.core.url_to_fs(url)
         return found
     except ImportError as error:
-        raise ReadError(_first_line(error), input=shown_url(url)) from None
+        raise ReadError(_first_line(error, url), input=shown_url(url)) from None
     except Exception as error:
-        raise ReadError(_first_line(error), input=shown_url(url)) from error
+        raise ReadError(_first_line(error, url), input=shown_url(url)) from error
 
 
 def fetched(url: str, wanted: Callable[[str], bool] | None = None) -> Source:
@@ -443,13 +443,28 @@ def fetched(url: str, wanted: Callable[[str], bool] | None = None) -> Source:
                 (target / name).parent.mkdir(parents=True, exist_ok=True)
             system.get([path + n for n in names], [str(target / n) for n in names])
     except Exception as error:
-        raise ReadError(_first_line(error), input=shown_url(url)) from error
+        raise ReadError(_first_line(error, url), input=shown_url(url)) from error
     return Source(shown_url(url), path=target, _keep=folder)
 
 
-def _first_line(error: Exception) -> str:
-    text = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(error).__name__
+def _first_line(error: Exception, url: str = "") -> str:
+    """What went wrong, in one line. fsspec's own error may be the address alone; then what it came from says it, or its kind."""
+    cause: BaseException | None = error
+    while cause is not None and (text := _said(cause, url)) is None:
+        cause = cause.__cause__ or cause.__context__
+    if cause is None or not text:
+        text = "no such file" if isinstance(error, FileNotFoundError) else type(error).__name__
     return text.split("\n", 1)[0][:200]
+
+
+def _said(error: BaseException, url: str) -> str | None:
+    """The words of an error; None where there are none but the address."""
+    if isinstance(status := getattr(error, "status", None), int) and isinstance(reason := getattr(error, "message", None), str):  # HTTP
+        return f"HTTP {status} {reason}".strip()
+    if isinstance(system := getattr(error, "os_error", None), OSError) and (system.errno or 0) > 0:  # aiohttp: the host does not answer
+        return os.strerror(system.errno or 0)
+    text = error.strerror if isinstance(error, OSError) and isinstance(error.strerror, str) and error.strerror else str(error)
+    return text if text and text.strip("/'\" ") not in url else None
 
 
 def start_of(path: Path, size: int = HEAD) -> bytes:

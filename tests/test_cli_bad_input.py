@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shutil
+import socket
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -302,3 +303,16 @@ def test_a_long_name_is_told_from_a_url_at_once():
     assert [is_url(x) for x in ("s3://a/b", "https://h/x", "simplecache::s3://a", "aa::bb::gs://x", "a:b", "C:/x", "x.jsonl", "1s3://x")] == [
         True, True, True, True, False, False, False, False,
     ]  # fmt: skip
+
+
+def test_a_url_that_cannot_be_opened_is_said_once_and_why(capfd):
+    pytest.importorskip("aiohttp")
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # nobody listens
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}/run.json"
+        assert run(["check", url]) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line == f"error: {url}: Connection refused"
+    assert run(["check", "memory://nowhere/run.json"]) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line == "error: memory://nowhere/run.json: no such file"
