@@ -9,13 +9,19 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 Severity = Literal["info", "warning", "lost"]
 """``info``: worth knowing (a repair, a derived clock); ``warning``: odd, and nothing was lost; ``lost``: something of the input
 (a line, an item, a field) is not in the output: the exit status becomes 3."""
+
+
+MAX_RECORD: Final = 1 << 20
+"""Bytes of a bad record that are kept."""
+MAX_RECORDS: Final = 16 << 20
+"""Bytes of all bad records of one input that are kept with its notices; lines of a stream are not among them, since they can be looked up again."""
 
 
 class SpanportError(Exception):
@@ -77,7 +83,7 @@ def place(message: str, input: str | None, line: int | None, byte: int | None, p
 
 class Notice(Struct, kw_only=True, omit_defaults=True):
     """One thing that a reader, a stage or a writer has to say about an input. ``code`` is stable and short (``bad-line``,
-    ``repaired``, ``unknown-event``, ``truncated`` …)."""
+    ``repaired``, ``unknown-event``, ``truncated`` …). ``record``: the text of the item of a document that it is about, up to `MAX_RECORD` bytes of it."""
 
     code: str
     message: str
@@ -86,6 +92,7 @@ class Notice(Struct, kw_only=True, omit_defaults=True):
     line: int | None = None
     byte: int | None = None
     path: str | None = None
+    record: str | None = None
 
     def __str__(self) -> str:
         return place(self.message, self.input, self.line, self.byte, self.path)
@@ -115,6 +122,7 @@ class Report:
     notices: list[Notice] = field(default_factory=list)
     counts: Counter[tuple[str, Severity]] = field(default_factory=Counter)
     losses: dict[tuple[str, Fate, str | None], Loss] = field(default_factory=dict)
+    room: int = MAX_RECORDS
 
     def note(
         self,
@@ -126,13 +134,19 @@ class Report:
         byte: int | None = None,
         path: str | None = None,
         count: int = 1,
+        record: bytes | memoryview | Raw | None = None,
     ) -> None:
-        """Add a notice. ``count`` is how many times it stands for."""
+        """Add a notice. ``count`` is how many times it stands for; ``record`` the bytes of the item of a document that is lost."""
         self.counts[code, severity] += count
         if self.strict and severity == "lost":
             raise ReadError(message, input=self.input, line=line, byte=byte, path=path, hint="leave out --strict to go on without it")
         if len(self.notices) < self.limit:
-            self.notices.append(Notice(code=code, message=message, severity=severity, input=self.input, line=line, byte=byte, path=path))
+            notice = Notice(code=code, message=message, severity=severity, input=self.input, line=line, byte=byte, path=path)
+            if record is not None and self.room > 0:
+                kept = bytes(memoryview(record)[: min(MAX_RECORD, self.room)])
+                self.room -= len(kept)
+                notice.record = kept.decode("utf-8", "surrogateescape")
+            self.notices.append(notice)
 
     def loss(self, field: str, fate: Fate, count: int = 1, reason: str | None = None) -> None:
         """Count ``field`` (a path with ``[]`` for indexes) under ``fate``."""

@@ -99,7 +99,7 @@ def _document(given: Raw, report: Report, open_: str | None) -> Iterator[Item]:
             try:
                 yield from _one(fields(entry), report, open_[1:] if open_ and n + 1 == len(entries) else None)
             except ReadError as error:
-                report.note("bad-item", error.message, "lost", path=f"$[{n}]")
+                report.note("bad-item", error.message, "lost", path=f"$[{n}]", record=entry)
         return
     yield from _one({"messages" if _speller(entries) is not None else "stream": given}, report, open_)
 
@@ -136,7 +136,7 @@ def _one(f: dict[str, Raw], report: Report, open_: str | None = None) -> Iterato
                 try:
                     yield from _one(held, report, inner)
                 except ReadError as error:
-                    report.note("bad-item", error.message, "lost", path=f"$.{field}[{n}]")
+                    report.note("bad-item", error.message, "lost", path=f"$.{field}[{n}]", record=entry)
             if several:
                 return
     for field in ("messages", "chat_messages", "events"):
@@ -182,7 +182,7 @@ def _conversation(
         for n, row in enumerate(items(f.pop("artifacts"))):
             made = artifact_of(row)
             if made is None:
-                report.note("bad-item", "an artifact row without id", "lost", path=f"$.artifacts[{n}]")
+                report.note("bad-item", "an artifact row without id", "lost", path=f"$.artifacts[{n}]", record=row)
             else:
                 rows.append(made)
     model = text(f.get("model", ABSENT))
@@ -194,7 +194,7 @@ def _conversation(
     for n, entry in enumerate(entries):
         said = spell(entry)
         if not said and family != "adk":
-            report.note("bad-item", "no message: it has no role", "lost", path=f"$.{field}[{n}]")
+            report.note("bad-item", "no message: it has no role", "lost", path=f"$.{field}[{n}]", record=entry)
         for one in said:
             if one.model is None and one.role == "assistant":
                 one.model = model
@@ -391,7 +391,7 @@ def read_table(source: Source, report: Report, options: ReadOptions) -> Iterator
         count += 1
         made = artifact_of(row)
         if made is None:
-            report.note("bad-item", "an artifact row without id", "lost", path=place)
+            report.note("bad-item", "an artifact row without id", "lost", path=place, record=row)
             continue
         threads.setdefault(made[0].thread, []).append(made)
     if not threads:

@@ -13,20 +13,22 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from .. import cutoff, patch
+from .. import cutoff, jsonio, patch
 from ..clock import from_iso
 from ..conventions import unflatten
 from ..conventions.flat import FlatEvent, FlatLink, FlatSpan
 from ..errors import ReadError, Report
 from ..jsonio import TOO_DEEP, decode
-from ..model import Carry, Item, TraceHeader
+from ..model import ABSENT, Carry, Item, TraceHeader, raw
 from ..registry import ReadOptions
 from ..source import Source
 from . import schema as s
+
+T = TypeVar("T")
 
 HEADER: Final = "spanport.header"
 CARRY: Final = "spanport.carry"
@@ -38,6 +40,7 @@ SERVICE: Final = "service.name"
 _MAY: Final = re.compile(r"\{(resourceSpans\[(\{((scopeSpans|instrumentationLibrarySpans)\[(\{(spans\[)?)?)?)?)?|\{(data|spans)\[|\[")
 """What of a document (or a line) that breaks off may be given in part: never a span, nor a resource."""
 _document = msgspec.json.Decoder(s.TracesData)
+_loose = msgspec.json.Decoder(s.LooseData)
 _span = msgspec.json.Decoder(s.Span)
 _untyped = msgspec.json.Decoder()
 _skip = msgspec.json.Decoder(msgspec.Raw)
@@ -265,13 +268,13 @@ class Traces:
         self.good += 1
         yield unflatten(flat)
 
-    def bad(self, why: Exception | str, line: int | None, path: str) -> None:
+    def bad(self, why: Exception | str, line: int | None, path: str, record: msgspec.Raw | None = None) -> None:
         """A span that can't be read."""
-        self.report.note("bad-span", str(why), "lost", line=line, path=path)
+        self.report.note("bad-span", str(why), "lost", line=line, path=path, record=record)
 
 
 def _document_items(data: bytes | memoryview, traces: Traces, line: int | None, offset: int) -> Iterator[Item]:
-    document, _ = cutoff.decode(data, _document.decode, traces.report, _MAY, line=line, offset=offset)
+    document = _data(data, traces.report, line, offset)
     if document.resource_spans is None:
         found, _ = cutoff.decode(data, _untyped.decode, Report(), _MAY, line=line, offset=offset)
         yield from _other_items(found, traces, line)
@@ -290,10 +293,89 @@ def _document_items(data: bytes | memoryview, traces: Traces, line: int | None, 
                             given = loose_span(_untyped.decode(raw_span), extra)
                         flat = flat_span(given, extra)
                     except (ValueError, msgspec.DecodeError, RecursionError) as error:
-                        traces.bad(error, line, f"$.resourceSpans[{i}].{where}[{j}].spans[{n}]")
+                        traces.bad(error, line, f"$.resourceSpans[{i}].{where}[{j}].spans[{n}]", raw_span)
                         continue
                     flat.extra.update(common)
                     yield from traces.items(flat, resource)
+
+
+def _data(data: bytes | memoryview, report: Report, line: int | None, offset: int) -> s.TracesData:
+    """A document, or a line. Where a resource, a scope or a list is of another type than it should be, only that is lost."""
+    try:
+        return cutoff.decode(data, _document.decode, report, _MAY, line=line, offset=offset)[0]
+    except ReadError as error:
+        if error.path is None:
+            raise
+        first = error
+    try:
+        loose, _ = cutoff.decode(data, _loose.decode, report, _MAY, line=line, offset=offset)
+    except ReadError:
+        raise first from None
+    found: list[s.ResourceSpans] = []
+    for i, raw_group in enumerate(loose.resource_spans):
+        group = _Loose(raw_group, f"$.resourceSpans[{i}]", report, line)
+        found.append(
+            s.ResourceSpans(
+                resource=group.resource(),
+                scope_spans=group.parts("scopeSpans"),
+                instrumentation_library_spans=group.parts("instrumentationLibrarySpans"),
+            )
+        )
+    return s.TracesData(found)
+
+
+class _Loose:
+    """An object whose members are read one by one: what is of another type than it should be is noted, and left out."""
+
+    def __init__(self, given: msgspec.Raw, path: str, report: Report, line: int | None) -> None:
+        self.path, self.report, self.line = path, report, line
+        self.fields = jsonio.fields(given)
+        if bytes(memoryview(given)[:1]) != b"{":
+            self.lost("Expected `object`", path, given)
+
+    def lost(self, why: str, path: str, given: msgspec.Raw) -> None:
+        self.report.note("bad-item", why, "lost", line=self.line, path=path, record=given)
+
+    def member(self, name: str, kind: type[T]) -> T | None:
+        """The member ``name``; None where there is none, or it is no ``kind``."""
+        given = self.fields.get(name, ABSENT)
+        return None if jsonio.is_null(given) else self.read(given, kind, f"{self.path}.{name}")
+
+    def read(self, given: msgspec.Raw, kind: type[T], path: str) -> T | None:
+        """``given`` as a ``kind``; None, and a notice, where it is none."""
+        try:
+            return msgspec.json.decode(given, type=kind)
+        except (msgspec.DecodeError, RecursionError) as error:
+            why, _, inside = jsonio.explain(error, len(memoryview(given)))
+            self.lost(why, path + (inside or "$")[1:], given)
+            return None
+
+    def resource(self) -> s.Resource | None:
+        """The resource, with those of its attributes that are some."""
+        given = self.fields.get("resource", ABSENT)
+        if bytes(memoryview(given)[:1]) != b"{":
+            return self.member("resource", s.Resource)
+        inside = _Loose(given, f"{self.path}.resource", self.report, self.line)
+        listed = enumerate(inside.member("attributes", list[msgspec.Raw]) or ())
+        read = [inside.read(one, s.KeyValue, f"{inside.path}.attributes[{n}]") for n, one in listed]
+        return s.Resource([pair for pair in read if pair is not None])
+
+    def parts(self, name: str) -> list[s.ScopeSpans] | None:
+        """The scopes in the member ``name``, with their spans."""
+        found = []
+        for j, given in enumerate(self.member(name, list[msgspec.Raw]) or ()):
+            part = _Loose(given, f"{self.path}.{name}[{j}]", self.report, self.line)
+            scope = part.member("scope", s.Scope)
+            found.append(s.ScopeSpans(scope, part.member("spans", list[msgspec.Raw]), part.member("schemaUrl", str)))
+        return found
+
+
+def _safely(given: Any) -> msgspec.Raw | None:
+    """A value as JSON; None where it can't be written."""
+    try:
+        return raw(given)
+    except (TypeError, UnicodeEncodeError, RecursionError):
+        return None
 
 
 def _scope(scope: s.Scope | None, url: str | None) -> dict[str, Any]:
@@ -320,7 +402,7 @@ def _other_items(document: Any, traces: Traces, line: int | None) -> Iterator[It
             else:
                 flat = flat_span(loose_span(given, extra), extra)
         except (ValueError, TypeError, KeyError) as error:
-            traces.bad(error, line, f"$.data[{n}]")
+            traces.bad(error, line, f"$.data[{n}]", _safely(given))
             continue
         resource = given.get("resource") if isinstance(given, dict) else None
         attributes = resource.get("attributes") if isinstance(resource, dict) else None

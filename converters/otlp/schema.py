@@ -99,6 +99,12 @@ class ResourceSpans(Struct, rename="camel"):
     instrumentation_library_spans: list[ScopeSpans] | None = None
 
 
+class LooseData(Struct, rename="camel"):
+    """`TracesData` of which one part may be of another type than it should be."""
+
+    resource_spans: list[Raw]
+
+
 class TracesData(Struct, rename="camel"):
     """One document or one line: TracesData, and ExportTraceServiceRequest, which has the same shape."""
 
