@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -228,12 +229,10 @@ def _writable(folder: str) -> None:
 
 
 def _resume(plan: Plan, strict: bool) -> Resume:
-    from .. import __version__
-
     assert plan.into is not None
     folder = Path(plan.into)
     # All of the plan but where it goes, and what tells of it (a loss that is asked for has to be looked for).
-    settings = repr([__version__, replace(plan, file=None, into=None, parts=None, remote=False), strict])
+    settings = repr([version("spanport"), replace(plan, file=None, into=None, parts=None, remote=False), strict])
     return Resume(folder / ".spanport-done", settings, folder, registry.get(plan.to).suffix)
 
 

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from importlib.metadata import version
 from typing import Any, Final
 
 from ..converters import clock
@@ -137,10 +138,8 @@ class Options(Choices):
 
     def settings(self, way: Route, strict: bool) -> str:
         """All that makes what arrives, or where, another thing: for ``resume``, which stores only a digest of it. A key or a tenant in the headers is another place."""
-        from .. import __version__
-
         own = sorted((f.name, repr(getattr(self, f.name))) for f in fields(self) if f.name not in _SAME)
-        found: list[Any] = [__version__, way.to.url, way.project, sorted(way.to.headers.items())]
+        found: list[Any] = [version("spanport"), way.to.url, way.project, sorted(way.to.headers.items())]
         return repr([*found, strict, variable("HEADERS"), sorted(environment().items()), own])
 
 
