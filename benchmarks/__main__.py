@@ -176,7 +176,7 @@ def table(jobs: list[Contestant], samples: dict[str, list[Sample]], size: int) -
 def main() -> None:
     """Parse the options, run, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--sizes", default="10", help="megabytes of the inputs, comma separated (10,100,1000)")
+    parser.add_argument("--sizes", default="10", help="megabytes of the inputs, comma separated (10)")
     parser.add_argument("--runs", type=int, default=3, help="runs of each job, in turn")
     parser.add_argument("--only", default="", help="only jobs whose name holds one of these words, comma separated")
     parser.add_argument("--peers", type=Path, help="a Python that has the peers installed (see benchmarks/peers.py)")

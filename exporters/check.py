@@ -141,7 +141,9 @@ def watch(items: Iterable[Item], found: Checked) -> Iterator[Item]:
         by_clock = found.clocks.setdefault(kind, {})
         by_clock[item.clock] = by_clock.get(item.clock, 0) + 1
         key = (item.trace_id, item.id)
-        name = f"{kind.replace('_', ' ')} {item.name or item.key}"
+        name = item.name or item.key
+        if f"{kind} " not in name:  # "attempt 0" and "geo_7 attempt 1" say it
+            name = f"{kind.replace('_', ' ')} {name}"
         if key in spans:
             _odd(found, "duplicate-id", name)
         spans[key] = (item.start, item.end, item.clock == "recorded", item.parent_id, name)

@@ -393,6 +393,12 @@ def test_percentiles_of_many_are_close():
 
 
 # ----------------------------------------------------------------------------------------------------------- check
+def test_check_names_nothing_twice(cli):
+    _, out, _ = cli("check", FIXTURES / "runartifacts" / "shape_a" / "artifacts.json")
+    assert "2 spans have no end (attempt 0)" in out
+    assert f"{FIXTURES / 'agentcompass' / 'severity'}: agentcompass: readable" in cli("check", FIXTURES / "agentcompass" / "severity")[1]
+
+
 def test_check(cli, tmp_path):
     status, out, err = cli("check", "--json", BENCH)
     found = json.loads(out)

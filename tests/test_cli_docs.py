@@ -5,6 +5,7 @@ which need a server, are run with ``--dry-run``; ``console`` blocks are not run.
 made from one. What stands behind a pipe or a redirection of the output is left out.
 """
 
+import gzip
 import re
 import shlex
 import shutil
@@ -115,6 +116,35 @@ def test_examples_of_the_help(capfd, place, command):
             continue  # they need a server
         cut = words.index("to") if "to" in words else len(words)
         works(capfd, words[:cut] if words[0] == "export" else words)
+
+
+def _symptoms() -> dict[str, bytes]:
+    """Inputs that show what troubleshooting.md names, by its words."""
+    whole = (ROOT / "fixtures" / "runartifacts" / "shape_d" / "artifacts.json").read_bytes().rstrip()
+    return {
+        "no format recognised in …": b'{"a": 1}',
+        "two formats fit": b"",  # no two of ours do
+        "the JSON breaks off here": whole[:3000],
+        "not JSON: …; what is whole before it was read": whole[:3000] + b"\x00",
+        "the compressed data breaks off": gzip.compress(whole)[:1000],
+        "nested too deep; read as null": whole[:-1] + b', "x": ' + b"[" * 3000 + b"]" * 3000 + b"}",
+        "'NaN' is no JSON; read as null": whole[:-1] + b', "x": NaN}',
+        "internal error": b"",
+    }
+
+
+def test_symptoms_are_named_as_they_are_printed(capfd, place):
+    text = (ROOT / "docs" / "troubleshooting.md").read_text()
+    named = re.findall(r"^(?:\*\*)?`([^`\n]+)`(?:\*\*| is the same)", text, re.M)
+    known = _symptoms()
+    assert set(named) == set(known)
+    for symptom, data in known.items():
+        if data:
+            Path("odd").write_bytes(data)
+            run(["check", "-v", "odd"])
+            out, err = capfd.readouterr()
+            for piece in symptom.split("…"):
+                assert piece.strip() in out + err, (symptom, out, err)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

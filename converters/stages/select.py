@@ -1,7 +1,7 @@
 """Choosing spans (``--select``): those that fit, and the spans above them, so that a tree stays a tree.
 
 A selection is ``key=value`` or ``key!=value``, several joined by commas (all must hold); of several selections one must hold. Keys: ``status``,
-``kind``, ``task``, ``attempt``, ``tool``, ``model``, ``outcome``; values may hold ``*`` and ``?``. ``task`` and ``attempt`` mean everything under the task or
+``kind`` (also ``request`` and ``tool`` for short, as `show` has them), ``task``, ``attempt``, ``tool``, ``model``, ``outcome``; values may hold ``*`` and ``?``. ``task`` and ``attempt`` mean everything under the task or
 attempt; the others mean the span itself.
 """
 
@@ -27,9 +27,10 @@ def _attempt(chain: Above) -> list[str]:
     return [t for s in chain if isinstance(s, Attempt) for t in (str(s.number), s.key)]
 
 
+_SHORT: Final = {"model_request": ("request",), "tool_call": ("tool",)}
 _KEYS: Final[dict[str, Callable[[Above], list[str]]]] = {
     "status": lambda chain: [chain[0].status],
-    "kind": lambda chain: [kind_of(chain[0])],
+    "kind": lambda chain: [kind_of(chain[0]), *_SHORT.get(kind_of(chain[0]), ())],
     "task": _task,
     "attempt": _attempt,
     "tool": lambda chain: [chain[0].name] if isinstance(chain[0], ToolCall) else [],
@@ -38,7 +39,7 @@ _KEYS: Final[dict[str, Callable[[Above], list[str]]]] = {
 }
 _VALUES: Final = {
     "status": ("unset", "ok", "error"),
-    "kind": KINDS,
+    "kind": (*KINDS, "request", "tool"),
     "outcome": ("ok", "error", "rejected", "aborted", "pending"),
 }
 

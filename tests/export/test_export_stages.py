@@ -259,6 +259,8 @@ def chosen(items: list[Item], *texts: str) -> list[str]:
         (["outcome=error"], ["c1", "a1", "run"]),
         (["kind!=tool_call,kind!=model_request"], ["a1", "run"]),
         (["kind=run"], ["run"]),
+        (["kind=tool"], ["c0", "c1", "c2", "a1", "run"]),
+        (["kind!=tool,kind!=request"], ["a1", "run"]),
     ],
 )
 def test_select(make: Any, selection: list[str], keys: list[str]) -> None:
