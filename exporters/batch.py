@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..converters import registry
 from ..converters.api import collect
-from ..converters.errors import ReadError, Report, SpanportError, UsageError, debugging, internal
+from ..converters.errors import MAX_RECORD, ReadError, Report, SpanportError, UsageError, debugging, internal
 from ..converters.inputs import Input, Inputs, NotARun, absolute, divisible, items, open_input, size
 from ..converters.model import Trace
 from ..converters.stages.choose import ALL, NothingFits
@@ -40,8 +40,6 @@ ALL_DONE, NOTHING_DONE, WRONG_USAGE, PART_DONE, LOSS_FORBIDDEN = 0, 1, 2, 3, 4
 """Exit statuses (DESIGN §6)."""
 IN_FULL = 100_000
 """Notices of one input that are kept in full for --errors; the rest is counted."""
-MAX_RECORD = 1 << 20
-"""Bytes of a bad record that the --errors file keeps."""
 MANY = 200
 """Without a number of jobs, tasks (sessions) that one input has to hold before several processes share it."""
 
@@ -448,11 +446,11 @@ class Tally:
             self._write(error.input, error.line, error.byte, error.path, error.message, "failed")
 
     def _keep(self, outcome: Outcome[Any]) -> None:
-        """The lost records of one input into the --errors file, with their text where they are lines."""
+        """The lost records of one input into the --errors file, with their text where they are lines, or items of a document."""
         lost = [n for n in outcome.report.notices if n.severity == "lost"]
-        records = _records(outcome.input, {n.line for n in lost if n.line is not None})
+        records = _records(outcome.input, {n.line for n in lost if n.line is not None and n.record is None})
         for n in lost:
-            self._write(n.input or str(outcome.input), n.line, n.byte, n.path, n.message, n.code, records.get(n.line or 0))
+            self._write(n.input or str(outcome.input), n.line, n.byte, n.path, n.message, n.code, n.record or records.get(n.line or 0))
         if (more := outcome.report.lost - len(lost)) > 0:
             self._write(str(outcome.input), None, None, None, f"{more} more, of which only the number is known", "more")
 

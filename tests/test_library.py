@@ -4,6 +4,7 @@ Expectations are those of the command line's tests and of `fixtures/cli/README.m
 """
 
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -92,6 +93,15 @@ def test_a_tally_keeps_bad_records(tmp_path, voice):
     errors = tmp_path / "errors.jsonl"
     spanport.stats(bad, tally=spanport.Tally(spanport.Batch(jobs=1, errors=str(errors)), voice=voice))
     assert "{broken" in errors.read_text()
+
+
+def test_a_tally_keeps_bad_items_of_a_document(tmp_path):
+    chat = tmp_path / "chat.json"
+    chat.write_text('{"messages":[{"role":"user","content":"a"},{"no": "message"},{"role":"assistant","content":"b"}]}')
+    errors = tmp_path / "errors.jsonl"
+    spanport.stats(chat, tally=spanport.Tally(spanport.Batch(jobs=1, errors=str(errors))))
+    (kept,) = [json.loads(line) for line in errors.read_text().splitlines()]
+    assert (kept["path"], kept["record"]) == ("$.messages[1]", '{"no": "message"}')
 
 
 def test_check():
