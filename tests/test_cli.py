@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+import spanport
 from spanport.cli import COMMANDS, run
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -166,6 +167,23 @@ def test_urls_through_fsspec(cli, tmp_path):
     status, _, err = cli("stats", "memory://bucket/absent?X-Signature=secret")
     assert status == 1
     assert "secret" not in err
+
+
+def test_what_only_speaks_of_a_format_is_none_of_it():
+    """The sources and the pages of this repository name the members that readers look for, and are no runs."""
+    root = FIXTURES.parent
+    taken = []
+    for file in sorted([*root.rglob("*.py"), *root.rglob("*.md"), *root.rglob("*.toml")]):
+        with contextlib.suppress(spanport.SpanportError):
+            taken.append((file.name, spanport.detect(file)))
+    assert taken == []
+
+
+def test_otlp_behind_a_damaged_line_is_found(tmp_path):
+    line = (FIXTURES / "cli" / "bench.otlp.jsonl").read_bytes().strip()
+    for before in (b'est"}}]}]}\n', b'est"}}]}]}', b"\x1e"):
+        (tmp_path / "run").write_bytes(before + line + b"\n")
+        assert spanport.detect(tmp_path / "run") == "otlp-json", before
 
 
 def test_detection_says_what_is_wrong(cli, tmp_path):

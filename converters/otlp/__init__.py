@@ -1,12 +1,19 @@
 """OTLP traces: JSON (one document, or JSON Lines) and protobuf."""
 
+import re
+from typing import Final
+
 from ..registry import Format, Match, Probe
+
+_LATER: Final = re.compile(rb'(?m)(?:^[\x00-\x09\x0b-\x20\x7f-\xff]*|\}\s*)\{"resourceSpans"\s*:\s*\[')
+"""A line of OTLP behind one that is damaged. A source file or a page that only speaks of it is none."""
 
 
 def _detect_json(look: Probe) -> Match | None:
     if look.shape in ("object", "lines") and "resourceSpans" in look.keys:
         return Match(99, "has resourceSpans")
-    if look.shape in ("object", "lines", "other") and b'{"resourceSpans"' in look.head:
+    told = (look.shape in ("object", "lines") and b'{"resourceSpans"' in look.head) or (look.shape == "other" and _LATER.search(look.head))
+    if told:
         return Match(20, "has resourceSpans, though not at its top or in its first line")
     exported = (
         look.shape in ("object", "lines") and "data" in look.keys and (b'"start_time_unix_nano"' in look.head or b'"context"' in look.head)
