@@ -12,7 +12,7 @@ from ..clock import SECOND
 from ..model import ABSENT
 from . import spans
 from .run import OpenRun, executed
-from .schema import Asked, array
+from .schema import array
 from .times import MILLI, UNKNOWN, Window, clocks, number, point
 
 _STREAMED = 150 * MILLI
@@ -29,7 +29,8 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
         run.insert(turn)
     _close_request(run)
     run.end_turn(last=True)
-    run.resolve_pending(at, final=True)
+    if run.pending:
+        run.resolve_pending(at, final=True)
     _leftover_tools(run)
     for call in run.calls:
         call.outcome = call.outcome or "aborted"
@@ -159,7 +160,7 @@ def _leftover_tools(run: OpenRun) -> None:
         tool = found[0]
         if not executed(tool) and (run.ending in (None, "completed") or run.cut):
             continue
-        call = run._new_call(Asked(id=tool.tool_call_id), None)
+        call = run._new_call(tool.tool_call_id, None)
         call.name, call.requested_by = tool.tool_name or "", None
         run._fill(call, found)
         call.over = True
@@ -175,9 +176,10 @@ def _clock(run: OpenRun) -> tuple[int | None, int | None, int]:
     first, last = run.tries[0], run.tries[-1]
     whole = not any(t.link is not None and t.link.type == "continuation_of" for t in run.tries) and run.first_number == 1
     said = first.started
-    lows = [t.low for t in run.tries if t.low is not None]
-    highs = [t.high for t in run.tries if t.high is not None]
-    low, high = min(lows, default=None), max(highs, default=None)
+    low, high = first.low, first.high
+    if first is not last:
+        low = min((t.low for t in run.tries if t.low is not None), default=None)
+        high = max((t.high for t in run.tries if t.high is not None), default=None)
     start: int | None = None
     end: int | None = None
     off = 0

@@ -19,10 +19,10 @@ from ..errors import Report
 from ..model import ABSENT, AnySpan, Item, TraceHeader
 from ..registry import ReadOptions
 from . import ending, records, workflow
-from .handlers import HANDLERS, HIDDEN, KNOWN, TERMINAL
+from .handlers import FREQUENT, HANDLERS, HIDDEN, KNOWN, TERMINAL
 from .parts import FAMILY, Call, OpenPhase, Trace
 from .run import OpenRun
-from .schema import Event
+from .schema import Event, Place
 from .times import Window, window
 
 
@@ -61,7 +61,7 @@ _HELD: Final = 256
 
 
 @dataclass
-class Place:
+class Home:
     """Where a run belongs: the run, the call, the step above it. ``only``: no other run was started by that call."""
 
     above: OpenRun | None
@@ -81,7 +81,7 @@ class Engine:
         self.ended: OrderedDict[str, tuple[str, int]] = OrderedDict()  # run id → its root, its attempts
         self.held: OrderedDict[str, tuple[OpenRun, int | None, int | None]] = OrderedDict()
         self.waiting: dict[str, Call] = {}
-        self.placing: dict[str, Place] = {}
+        self.placing: dict[str, Home] = {}
         self.roots: set[str] = set()
         self.orphans: OrderedDict[str, list[tuple[OpenRun, int | None, int | None]]] = OrderedDict()
         self.thin: dict[str, list[tuple[Event, dict[str, Raw]]]] = {}
@@ -98,6 +98,9 @@ class Engine:
     # ------------------------------------------------------------------------------------------------- output
     def put(self, trace: Trace, span: AnySpan) -> None:
         """A span of ``trace`` is complete; the header goes first. What the user did not choose is left out."""
+        if trace.flows:
+            self.out.append(span)
+            return
         if trace.wanted is None:
             self._choose(trace, span)
         if trace.wanted is False:
@@ -120,6 +123,7 @@ class Engine:
         if trace.held:
             self.out.extend(trace.held)
             trace.held = []
+        trace.flows = True
         self.out.append(span)
 
     def _choose(self, trace: Trace, span: AnySpan) -> None:
@@ -196,7 +200,7 @@ class Engine:
 
     def place(self, run_id: str, above: OpenRun | None, call: Call | None, phase: OpenPhase | None, only: bool = True) -> None:
         """Where a run that will be opened belongs."""
-        self.placing[run_id] = Place(above, call, phase, only)
+        self.placing[run_id] = Home(above, call, phase, only)
 
     def _owner(self, call: Call) -> OpenRun | None:
         return next((r for r in self.runs.values() if call in r.calls), None)
@@ -265,6 +269,20 @@ class Engine:
             handler(self, run, e, odd)
         elif not workflow.event(self, run, e, odd, base) and not self._phase_event(run, e, odd, base):
             self.other(run, e, odd)
+
+    def frequent(self, e: Place) -> bool:
+        """The same for one of the events that most of a stream consists of, in its short form. False when there is more to it (its run is not open, a delta
+        belongs to no request): then it is to be given to `event`."""
+        run = self.runs.get(e.run_id)
+        if run is None or (self.waiting and e.run_id in self.waiting):
+            return False
+        self.last = run
+        if e.created_at != run.second:
+            run.second = e.created_at
+            run.tick(window(e.created_at))
+        if run.calls:
+            run.settle()
+        return FREQUENT[e.__class__](self, run, e) is not False
 
     def _run_of(self, e: Event, odd: dict[str, Raw], base: str, again: bool) -> OpenRun | None:
         """The run of an event that names none, or none that is open: another one, a new one. None: the event waits, or belongs nowhere."""

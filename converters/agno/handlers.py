@@ -5,19 +5,44 @@ run an event is of, and what becomes of runs that ended, in `converters/agno/eve
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec import Raw
 
 from .. import jsonio, model
 from ..model import ABSENT
 from . import messages, records
+from .parts import Request
 from .run import OpenRun
-from .schema import Event, Execution, Record, Requirement, executions, items
+from .schema import (
+    CallCompleted,
+    CallStarted,
+    ContentCompleted,
+    Delta,
+    Event,
+    Execution,
+    Place,
+    Record,
+    RequestCompleted,
+    RequestStarted,
+    Requirement,
+    TeamCallCompleted,
+    TeamCallStarted,
+    TeamContentCompleted,
+    TeamDelta,
+    TeamRequestCompleted,
+    TeamRequestStarted,
+    execution,
+    executions,
+    items,
+)
 from .times import Window, clocks, number, window
 
 if TYPE_CHECKING:
     from .events import Engine
+
+_NONE: Final[dict[str, Raw]] = {}
 
 
 def _started(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
@@ -56,9 +81,7 @@ def _content(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> Non
     at = run.now.lo
     r.provider = r.provider or e.model_provider
     if e.model_provider_data:
-        r.response_id = r.response_id or jsonio.text(jsonio.fields(e.model_provider_data).get("id", ABSENT))
-        if r.source.setdefault("model_provider_data", e.model_provider_data) != e.model_provider_data:
-            extra["model_provider_data"] = e.model_provider_data
+        _answered_by(r, e.model_provider_data, extra)
     if extra:
         for name in _REPEATED:  # sent again with every delta: kept once
             if name in extra and r.source.setdefault(name, extra[name]) == extra[name]:
@@ -84,34 +107,79 @@ def _content(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> Non
         r.done = run.now
 
 
+def _answered_by(r: Request, said: Raw, extra: dict[str, Raw]) -> None:
+    """``model_provider_data``, which comes again with every delta: it is kept once."""
+    if r.source.setdefault("model_provider_data", said) != said:
+        extra["model_provider_data"] = said
+    elif r.response_id:
+        return
+    r.response_id = r.response_id or jsonio.text(jsonio.fields(said).get("id", ABSENT))
+
+
+def _delta(engine: Engine, run: OpenRun, e: Delta) -> bool:
+    """`_content` of a delta of text."""
+    if run.old:
+        _infer(run, True)
+    r = run.request
+    if r is None or (r.over and not r.inferred):
+        return False
+    text, thought = e.content, e.reasoning_content
+    extra: dict[str, Raw] = {}
+    if e.model_provider_data:
+        _answered_by(r, e.model_provider_data, extra)
+    if e.content_type is not None and e.content_type != "str":
+        extra["content_type"] = model.raw(e.content_type)
+    if e.workflow_agent:
+        extra["workflow_agent"] = Raw(b"true")
+    if thought:
+        r.reasoning.append(thought)
+        r.chunks.append(model.Chunk(time=run.now.lo, length=len(thought), part="reasoning", source=extra if not text else {}))
+    if text is not None and (text or not thought):
+        r.text.append(text)
+        r.chunks.append(model.Chunk(time=run.now.lo, length=len(text), source=extra))
+    elif text is None and not thought:
+        r.chunks.append(model.Chunk(time=run.now.lo, length=0, source=extra))
+    if r.inferred and r.first_token is None:
+        r.over, r.done = True, run.now
+    elif r.inferred:
+        r.done = run.now
+    return True
+
+
 _REPEATED: Final = ("references", "reasoning_steps", "reasoning_messages", "additional_input", "citations")
 
 
-def _request_started(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
+def _request_started(engine: Engine, run: OpenRun, e: Event | RequestStarted, odd: dict[str, Raw] = _NONE) -> None:
     run.request_start(run.now, e.model, e.model_provider)
     if odd and run.request is not None:
         run.request.source.update(odd)
 
 
-def _request_completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
+def _request_completed(engine: Engine, run: OpenRun, e: Event | RequestCompleted, odd: dict[str, Raw] = _NONE) -> None:
     source = dict(odd)
     if e.time_to_first_token:
         source["time_to_first_token"] = e.time_to_first_token
     if (r := run.request) is not None:
-        for name, value, known in (("model", e.model, r.model), ("model_provider", e.model_provider, r.provider)):
-            if value is not None and value != known:
-                source[name] = model.raw(value)
-    run.request_end(run.now, messages.counts(e), number(e.time_to_first_token), source)
+        if e.model is not None and e.model != r.model:
+            source["model"] = model.raw(e.model)
+        if e.model_provider is not None and e.model_provider != r.provider:
+            source["model_provider"] = model.raw(e.model_provider)
+    usage = messages.counts(e) if isinstance(e, Event) else messages.stated(e)
+    run.request_end(run.now, usage, number(e.time_to_first_token), source)
 
 
-def tools_of(e: Event, run: OpenRun, started: bool) -> list[Execution]:
+def tools_of(e: Event | CallStarted | CallCompleted, run: OpenRun, started: bool) -> list[Execution]:
     """The tools an event is about: ``tool``; or, in 1.1, those of the cumulative ``tools`` that are new (or newly answered)."""
     if e.tool:
-        found = executions([e.tool])
-        if found and (found[0][0].tool_call_id is not None or jsonio.fields(e.tool)):
-            return found
+        try:
+            one = execution(e.tool)
+        except msgspec.DecodeError:
+            pass
+        else:
+            if one[0].tool_call_id is not None or jsonio.fields(e.tool):
+                return [one]
     found = []
-    for tool, raw in executions(e.tools):
+    for tool, raw in executions(e.tools) if isinstance(e, Event) else ():
         answered = not (jsonio.is_null(tool.content) and jsonio.is_null(tool.result)) or tool.tool_call_error is not None
         if (started and not answered and run.open_call(tool.tool_call_id) is None) or (
             not started and answered and run.open_call(tool.tool_call_id) is not None
@@ -120,28 +188,30 @@ def tools_of(e: Event, run: OpenRun, started: bool) -> list[Execution]:
     return found
 
 
-def _tool_started(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    _infer(run, False)
+def _tool_started(engine: Engine, run: OpenRun, e: Event | CallStarted, odd: dict[str, Raw] = _NONE) -> None:
+    if run.old:
+        _infer(run, False)
     if run.request is not None and run.request.inferred and not run.request.over:
         run.request.over, run.request.done = True, run.now
     for tool, raw in tools_of(e, run, True):
         call = run.tool_start(run.now, tool, raw)
-        call.source.update(odd)
+        if odd:
+            call.source.update(odd)
 
 
-def _tool_completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
+def _tool_completed(engine: Engine, run: OpenRun, e: Event | CallCompleted, odd: dict[str, Raw] = _NONE) -> None:
     for tool, raw in tools_of(e, run, False):
         call = run.open_call(tool.tool_call_id, tool.tool_name)
         if call is not None and call.waiting:
             engine.release(call)
         if call is not None and call.ending:
             engine.completed(call, clocks(tool.metrics).end)
-        text = jsonio.text(e.content)
         if call is not None:
-            call.source.update(records.payload(e, odd, records.BESIDE_TOOL))
-            if text is not None:
+            if isinstance(e, Event):
+                call.source.update(records.payload(e, odd, records.BESIDE_TOOL))
+            if jsonio.is_text(e.content):
                 call.source["completed"] = e.content
-        run.tool_end(run.now, tool, raw, text)
+        run.tool_end(run.now, tool, raw, e.content, call)
     run.previous = run.now
 
 
@@ -155,8 +225,8 @@ def _tool_error(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> 
         run.tool_error(run.now, tool, raw, jsonio.text(e.error))
 
 
-def _content_completed(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:
-    if odd:
+def _content_completed(engine: Engine, run: OpenRun, e: Event | ContentCompleted, odd: dict[str, Raw] = _NONE) -> None:
+    if odd and isinstance(e, Event):
         run.here.append(records.as_event(e, odd))
 
 
@@ -227,6 +297,15 @@ HANDLERS: Final[dict[str, Callable[[Engine, OpenRun, Event, dict[str, Raw]], Non
     "ToolCallCompleted": _tool_completed,
     "ToolCallError": _tool_error,
 }
+FREQUENT: Final[dict[type[Place], Callable[[Engine, OpenRun, Any], bool | None]]] = {
+    **dict.fromkeys((Delta, TeamDelta), _delta),
+    **dict.fromkeys((RequestStarted, TeamRequestStarted), _request_started),
+    **dict.fromkeys((RequestCompleted, TeamRequestCompleted), _request_completed),
+    **dict.fromkeys((CallStarted, TeamCallStarted), _tool_started),
+    **dict.fromkeys((CallCompleted, TeamCallCompleted), _tool_completed),
+    **dict.fromkeys((ContentCompleted, TeamContentCompleted), _content_completed),
+}
+"""The same for the short forms. False: it is to be handled as an `Event`."""
 KNOWN: Final = frozenset(
     {
         "CustomEvent",
@@ -244,4 +323,4 @@ HIDDEN: Final = frozenset({"RunContent", "RunContentCompleted", "RunCompleted", 
 """What is seen of a run inside another whose events are not shown."""
 TERMINAL: Final = frozenset({"RunCompleted", "RunError", "RunCancelled"})
 
-__all__ = ["HANDLERS", "HIDDEN", "KNOWN", "TERMINAL", "tools_of"]
+__all__ = ["FREQUENT", "HANDLERS", "HIDDEN", "KNOWN", "TERMINAL", "tools_of"]

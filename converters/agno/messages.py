@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from operator import attrgetter
 from typing import Annotated, Any, Final
@@ -17,7 +18,7 @@ from msgspec import Meta, Raw, Struct
 
 from .. import jsonio, model
 from ..model import ABSENT, Part, Usage
-from .schema import Asked, Event, Message, Tokens, array, decoder, items, loosely
+from .schema import Asked, Event, Message, RequestCompleted, Tokens, array, decoder, items, loosely
 from .times import NO_CLOCKS, UNKNOWN, Clocks, Window, clocks, window
 
 PROVIDERS: Final = {
@@ -51,6 +52,7 @@ _asked = msgspec.json.Decoder(list[Asked])
 _TYPED: Final = frozenset({"role", "content", "reasoning_content", "thinking", "tool_calls", "tool_call_id", "created_at", "name"})
 
 
+@lru_cache(maxsize=256)
 def provider(name: str | None) -> str | None:
     """The provider's conventional name; a suffix that agno adds (``OpenAI Chat``) does not count."""
     if not name:
@@ -101,6 +103,20 @@ def counts(t: Tokens | Event) -> Usage | None:
         _by_other_names(found, t)
     if found.input or found.output or found.total or found.cache_read or found.cache_write or found.reasoning or found.cost:
         return found
+    return None
+
+
+def stated(e: RequestCompleted) -> Usage | None:
+    """The same for the short form of an event."""
+    if e.input_tokens or e.output_tokens or e.total_tokens or e.cache_read_tokens or e.cache_write_tokens or e.reasoning_tokens:
+        return Usage(
+            input=e.input_tokens,
+            output=e.output_tokens,
+            cache_read=e.cache_read_tokens,
+            cache_write=e.cache_write_tokens,
+            reasoning=e.reasoning_tokens,
+            total=e.total_tokens,
+        )
     return None
 
 

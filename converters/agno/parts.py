@@ -13,7 +13,7 @@ from msgspec import Raw, Struct, field
 from .. import ids, jsonio
 from ..model import ABSENT, AnySpan, Chunk, Error, Event, History, Link, Message, Outcome, Status, ToolCallPart, Usage, Value
 from .messages import Answer, Turn, Turns
-from .schema import Asked, Execution, Tool, loosely
+from .schema import Asked, Execution, Tool, execution
 from .times import NO_CLOCKS, UNKNOWN, Clocks, Window, clocks
 
 FAMILY: Final = "agno"
@@ -33,6 +33,7 @@ class Trace(Struct, eq=False):
     headed: bool = False
     wanted: bool | None = None
     held: list[AnySpan] = []
+    flows: bool = False  # the header was given, and nothing is held back
     seen: set[str] = set()
     steps: dict[str, str] = {}
     open: int = 0
@@ -52,14 +53,14 @@ class Call(Struct, eq=False):
     requested_by: str | None
     tool: Tool | None = None
     raw: Raw = ABSENT
-    first: Raw = ABSENT  # the tool as the start showed it
+    first: Execution | None = None  # the tool as the start showed it
     answer: Answer | None = None
     started: Window = UNKNOWN
     done: Window = UNKNOWN
     begun: bool = False
     over: bool = False
     after: int | None = None
-    text: str | None = None
+    text: Raw = ABSENT
     error: str | None = None
     failed: bool = False
     custom: int = 0
@@ -165,8 +166,8 @@ class Try(Struct, eq=False):
     link: Link | None = None
     requests: int = 0
     extra: int = 0
-    calls: Counter[str] = field(default_factory=Counter)
-    phases: Counter[str] = field(default_factory=Counter)
+    calls: dict[str, int] = {}
+    phases: dict[str, int] = {}
     done: Window = UNKNOWN
     ending: str | None = None
     error: Error | None = None
@@ -196,19 +197,18 @@ class Tools:
     def _next(self) -> tuple[int, Execution] | None:
         for place, raw in self._rest:
             try:
-                tool = loosely(Tool, raw)[0]
+                found = execution(raw)
             except msgspec.DecodeError:
                 continue
-            if self._only is None or tool.tool_call_id in self._only:
-                return place, (tool, raw)
+            if self._only is None or found[0].tool_call_id in self._only:
+                return place, found
         return None
 
     def take(self, call: str | None) -> Execution | None:
         """The next execution of the call with this id, taken out."""
         held = self._passed.get(call)
         if held:
-            raw = held.popleft()[1]
-            return loosely(Tool, raw)[0], raw
+            return execution(held.popleft()[1])
         while (found := self._next()) is not None:
             place, (tool, raw) = found
             if tool.tool_call_id == call:
@@ -226,7 +226,7 @@ class Tools:
         left = sorted((x for held in self._passed.values() for x in held), key=itemgetter(0))
         self._passed = {}
         for _, raw in left:
-            yield loosely(Tool, raw)[0], raw
+            yield execution(raw)
         while (found := self._next()) is not None:
             yield found[1]
 

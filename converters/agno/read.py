@@ -16,11 +16,12 @@ from ..registry import ReadOptions, shape_of
 from ..source import Line, Source, split_lines
 from . import sse, store
 from .events import Engine
-from .schema import Event, loosely
+from .schema import Event, Frequent, loosely
 
 _array = msgspec.json.Decoder(list[Raw])
 _object = msgspec.json.Decoder(dict[str, Raw])
 _event = msgspec.json.Decoder(Event)
+_frequent = msgspec.json.Decoder(Frequent).decode
 
 
 def plain(value: Any) -> Any:
@@ -120,9 +121,23 @@ def read_events(source: Source, report: Report, options: ReadOptions) -> Iterato
         lines = source.lines()
     good = 0
     bad: ReadError | None = None
+    decode, frequent = _frequent, engine.frequent
     try:
         for line in sse.data(lines, report) if framed else lines:
-            if not line.data.strip():
+            data = line.data
+            if data.isascii() or jsonio.is_utf8(data):
+                try:
+                    short = decode(data)
+                except (msgspec.DecodeError, RecursionError):  # any other event
+                    pass
+                else:
+                    if frequent(short):
+                        good += 1
+                        if engine.out:
+                            yield from engine.out
+                            engine.out = []
+                        continue
+            if not data.strip():
                 continue
             try:
                 e, odd = _decode(line, report)

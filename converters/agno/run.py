@@ -14,10 +14,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from .. import jsonio
 from ..history import Chain
+from ..ids import Below
 from ..model import (
     ABSENT,
     AnySpan,
@@ -35,7 +36,7 @@ from . import spans
 from .messages import Turn
 from .parts import Call, OpenPhase, Plan, Request, Trace, Try
 from .schema import Asked, Execution, Tool
-from .times import MILLI, NO_CLOCKS, UNKNOWN, Stretch, Window, batch, clocks, point, text_duration, window
+from .times import MILLI, NO_CLOCKS, UNKNOWN, Stretch, Window, batch, clocks, point, stamp, text_duration, window
 
 _GENERATOR: Final = 5 * MILLI
 
@@ -46,78 +47,89 @@ def _same(one: Usage | None, two: Usage | None) -> bool:
     return one.input == two.input and one.output == two.output
 
 
-class OpenRun:
+_NOWHERE: Final = Below("")
+
+
+class OpenRun(Struct, eq=False):
     """See the module. ``kind``: agent, team or workflow. Times given to it are windows; the order of the calls is the order of what happened."""
 
-    def __init__(self, trace: Trace, run_id: str, kind: RunType, parent: str | None, live: bool = False) -> None:
-        self.trace, self.run_id, self.kind, self.parent, self.live = trace, run_id, kind, parent, live
-        self.id = trace.span(run_id)
-        self.name = ""
-        self.agent_id: str | None = None
-        self.session: str | None = None
-        self.user: str | None = None
-        self.model: str | None = None
-        self.provider: str | None = None
-        self.parent_call: Call | None = None
-        self.parent_phase: OpenPhase | None = None
-        self.parent_run: OpenRun | None = None
-        self.unknown_parent: str | None = None
-        self.tries: list[Try] = []
-        self.request: Request | None = None
-        self.calls: list[Call] = []  # not yet emitted, in order
-        self.pending: list[tuple[Asked | None, Turn | None, Call]] = []
-        self.phases: dict[str, list[OpenPhase]] = {}
-        self.plan: Plan | None = None
-        self.late: list[Callable[[tuple[int | None, int]], AnySpan]] = []
-        self.soft: int | None = None  # when the last thing in it ended, as far as known
-        self.soft_off = 0  # by how much that may be off
-        self.now: Window = UNKNOWN
-        self.chain = Chain()
-        self.first_number = 1
-        self.ending: str | None = None
-        self.terminal: Window = UNKNOWN
-        self.error: Error | None = None
-        self.metrics: Raw = ABSENT
-        self.input: Raw = ABSENT
-        self.output: Raw = ABSENT
-        self.source: dict[str, Raw] = {}
-        self.attributes: dict[str, Value] = {}
-        self.events: list[Event] = []
-        self.requests_seen = False
-        self.stated = False
-        self.delegations: list[Call] = []
-        self.begins: dict[str, tuple[int, int]] = {}  # of the current turn's calls: when each began, and by how much that may be off
-        self.waits: list[tuple[Window, Window]] = []
-        self.after: int | None = None
-        self.old = False  # a stream without request events: requests are concluded
-        self.outer: tuple[int | None, int | None] | None = None
-        self.node: Any = None  # the record (records.Node), where there is one
-        self.claim: Callable[[Call], None] | None = None
-        self.begun: Window = UNKNOWN
-        self.previous: Window = UNKNOWN
-        self.earlier = Try(0, "", UNKNOWN, True)  # the attempt before those that are seen here
-        self.emitted = 0
-        self.again = False  # its span was given already, when it seemed to have ended
-        self.emitted_waits = 0
-        self.inferred: list[tuple[Request, bool]] = []
-        self.begun_ids: Counter[str] = Counter()
-        self.low: int | None = None  # of the runs inside this one
-        self.high: int | None = None
-        self.iterations: dict[str, OpenPhase] = {}
-        self.step_counts: Counter[str] = Counter()
-        self.step_ids: dict[str, list[OpenPhase]] = {}
-        self.left: list[tuple[OpenPhase, Window]] = []
-        self.clock: int | None = None
-        self.ceiling: int | None = None  # the end of the call that started it
-        self.searched = False  # a tool looked something up in the knowledge
-        self.busy = 0  # ns that its tools took
-        self.tail = 0  # ns that requests took after the last tool, as far as they state it
-        self.end: int | None = None
-        self.request_last: Request | None = None
-        self.uncertainty = 0
-        self.paused: int | None = None  # the instant of the last pause, where a requirement states it
-        self.pauses: list[int | None] = []
-        self.answers: list[Message] = []
+    trace: Trace
+    run_id: str
+    kind: RunType
+    parent: str | None
+    live: bool = False
+    id: str = ""
+    below: Below = _NOWHERE  # of the current attempt
+    name: str = ""
+    agent_id: str | None = None
+    session: str | None = None
+    user: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    parent_call: Call | None = None
+    parent_phase: OpenPhase | None = None
+    parent_run: OpenRun | None = None
+    unknown_parent: str | None = None
+    tries: list[Try] = []
+    request: Request | None = None
+    calls: list[Call] = []  # not yet emitted, in order
+    pending: list[tuple[Asked | None, Turn | None, Call]] = []
+    phases: dict[str, list[OpenPhase]] = {}
+    plan: Plan | None = None
+    late: list[Callable[[tuple[int | None, int]], AnySpan]] = []
+    soft: int | None = None  # when the last thing in it ended, as far as known
+    soft_off: int = 0  # by how much that may be off
+    now: Window = UNKNOWN
+    second: int | None = None  # the last one that `now` was set from
+    chain: Chain = field(default_factory=Chain)
+    first_number: int = 1
+    ending: str | None = None
+    terminal: Window = UNKNOWN
+    error: Error | None = None
+    metrics: Raw = ABSENT
+    input: Raw = ABSENT
+    output: Raw = ABSENT
+    source: dict[str, Raw] = {}
+    attributes: dict[str, Value] = {}
+    events: list[Event] = []
+    requests_seen: bool = False
+    stated: bool = False
+    delegations: list[Call] = []
+    begins: dict[str, tuple[int, int]] = {}  # of the current turn's calls: when each began, and by how much that may be off
+    waits: list[tuple[Window, Window]] = []
+    after: int | None = None
+    old: bool = False  # a stream without request events: requests are concluded
+    outer: tuple[int | None, int | None] | None = None
+    node: Any = None  # the record (records.Node), where there is one
+    claim: Callable[[Call], None] | None = None
+    begun: Window = UNKNOWN
+    previous: Window = UNKNOWN
+    earlier: Try | None = None  # the attempt before those that are seen here
+    emitted: int = 0
+    again: bool = False  # its span was given already, when it seemed to have ended
+    emitted_waits: int = 0
+    inferred: list[tuple[Request, bool]] = []
+    places: dict[int, Below] = {}
+    begun_ids: dict[str, int] = {}
+    low: int | None = None  # of the runs inside this one
+    high: int | None = None
+    iterations: dict[str, OpenPhase] = {}
+    step_counts: dict[str, int] = {}
+    step_ids: dict[str, list[OpenPhase]] = {}
+    left: list[tuple[OpenPhase, Window]] = []
+    ceiling: int | None = None  # the end of the call that started it
+    searched: bool = False  # a tool looked something up in the knowledge
+    busy: int = 0  # ns that its tools took
+    tail: int = 0  # ns that requests took after the last tool, as far as they state it
+    end: int | None = None
+    request_last: Request | None = None
+    uncertainty: int = 0
+    paused: int | None = None  # the instant of the last pause, where a requirement states it
+    pauses: list[int | None] = []
+    answers: list[Message] = []
+
+    def __post_init__(self) -> None:
+        self.id = self.trace.span(self.run_id)
 
     @property
     def cut(self) -> bool:
@@ -142,8 +154,15 @@ class OpenRun:
         new = Try(number, self.trace.span(self.run_id, "attempt", str(number)), at, begun)
         if link and number > 1:
             new.link = Link(trace_id=self.trace.id, span_id=self.trace.span(self.run_id, "attempt", str(number - 1)), type=link)
+        self.below = self._below(number)
         self.tries.append(new)
         return new
+
+    def _below(self, number: int) -> Below:
+        """Ids of what is in the attempt with this number."""
+        if (found := self.places.get(number)) is None:
+            found = self.places[number] = Below(self.trace.id, self.run_id, "attempt", str(number))
+        return found
 
     def mark(self, end: int | None, off: int) -> None:
         """Something in the run ended then: what follows begins there, or later."""
@@ -210,17 +229,21 @@ class OpenRun:
         self.close_try(self.now if self.paused is None else point(self.paused), "paused", None)
         known = {c.call_id for _, _, c in self.pending}
         for tool, raw in waiting:
-            if tool.tool_call_id in known or tool.tool_call_id in begun or (executed(tool) and self.attempt.calls[tool.tool_call_id or ""]):
+            if (
+                tool.tool_call_id in known
+                or tool.tool_call_id in begun
+                or (executed(tool) and self.attempt.calls.get(tool.tool_call_id or "", 0))
+            ):
                 continue
             if executed(tool):  # ran, and no event showed it
-                call = self._new_call(Asked(id=tool.tool_call_id), None)
+                call = self._new_call(tool.tool_call_id, None)
                 call.name, call.requested_by, call.requested = tool.tool_name or "", asked_by, None
                 self._fill(call, (tool, raw))
                 call.over = True
                 self.calls.append(call)
                 self.flush_calls()
                 continue
-            call = self._new_call(Asked(id=tool.tool_call_id), None)
+            call = self._new_call(tool.tool_call_id, None)
             call.name, call.tool, call.raw = tool.tool_name or "", tool, raw
             call.requested_by, call.requested = asked_by, None
             self.pending.append((None, None, call))
@@ -229,11 +252,12 @@ class OpenRun:
     def request_start(self, at: Window, name: str | None, provider: str | None, inferred: bool = False) -> None:
         if self.request is not None:
             self.end_turn(failed="fallback" if not self.request.over else None)
-        self.resolve_pending(at)
-        t = self.attempt
+        if self.pending:
+            self.resolve_pending(at)
+        t = self.tries[-1] if self.tries else self.attempt
         number, t.requests = t.requests, t.requests + 1
         self.request = Request(
-            id=self.trace.span(self.run_id, "attempt", str(t.number), "request", str(number)),
+            id=self.below.span_id("request", str(number)),
             key=f"request/{number}",
             parent=t.id,
             number=number,
@@ -290,7 +314,7 @@ class OpenRun:
         if told:
             self.attempt.extra, self.attempt.requests = self.attempt.requests, counted
             r.key = f"extra/{r.number}"
-            r.id = self.trace.span(self.run_id, "attempt", str(self.attempt.number), "extra", str(r.number))
+            r.id = self.below.span_id("extra", str(r.number))
         r.over, r.usage, r.turn, r.inserted, r.chunks = True, turn.usage, turn, True, turn.chunks
         r.first_token = turn.clocks.first_token if turn.clocks.duration is None else None
 
@@ -306,7 +330,8 @@ class OpenRun:
             self.tail += r.turn.clocks.duration  # counts from the last tool: its own calls set it back
         if r.turn is not None:
             self._calls_of(r, r.turn, last)
-        self.flush_calls(True, r)
+        if self.calls:
+            self.flush_calls(True, r)
         if failed is not None and not r.over:
             r.error, r.done = r.error or Error(type=failed), self.now
         if r.inferred and not r.inserted:
@@ -320,15 +345,21 @@ class OpenRun:
         if self.begins and r.calls:
             first, off = min((begin for c in r.calls if (begin := self.begins.get(c.id)) is not None), default=(None, 0))
         turn = r.turn
-        r.input = list(turn.before) if turn is not None else self.answers
-        r.output = [said] if (said := turn.message if turn is not None else spans.said(r)).parts else []
+        r.input = turn.before if turn is not None else self.answers
+        said = turn.message if turn is not None else spans.said(r)
+        r.output = [said] if said.parts else []
         self.answers, self.begins = r.answers, {}
         if last:
             self.request_last = r
         r.history = self.chain.history()
         self.chain.close(r.id, r.input, r.output)
         now = (r.after is not None or self.live) and not last
-        self.later(lambda base: spans.request(self, r, first, base, off), now)
+        if now:
+            span = spans.request(self, r, first, (self.soft, self.soft_off), off)
+            self.mark(span.end, span.uncertainty)
+            self.put(span)
+        else:
+            self.late.append(lambda base: spans.request(self, r, first, base, off))
         for call in r.unran:
             self.later(partial(self._unran, call), now)
 
@@ -337,7 +368,10 @@ class OpenRun:
 
     def put(self, span: AnySpan) -> None:
         """Emit a span, and let its attempt know how far it reaches."""
-        self.reach(self.attempt_of(span.parent_id) or self.tries[-1], span.start, span.end)
+        t = self.tries[-1]
+        if t.id != span.parent_id:
+            t = self.attempt_of(span.parent_id) or t
+        self.reach(t, span.start, span.end)
         self.trace.put(self.trace, span)
 
     def attempt_of(self, parent: str | None) -> Try | None:
@@ -376,7 +410,7 @@ class OpenRun:
                 call.answer = turn.answer(a.id, position)
                 continue
             if plan is not None and (plan.by_events.get(a.id or "", 0) > 0 or (a.id is not None and a.id in plan.waits)):
-                self.pending.append((a, turn, self._new_call(a, r)))
+                self.pending.append((a, turn, self._new_call(a.id, r, asked=a)))
                 continue
             if self.begun_ids.get(a.id or "", 0) > 0:
                 self.begun_ids[a.id or ""] -= 1
@@ -388,7 +422,7 @@ class OpenRun:
                 if found is not None and plan is not None:
                     plan.tools.back(found)
                 continue
-            call = self._new_call(a, r)
+            call = self._new_call(a.id, r, asked=a)
             call.answer = answer
             self._fill(call, found)
             self._lost(call, r, turn)
@@ -399,7 +433,7 @@ class OpenRun:
             r.calls.append(call)
         if last and self.ending not in (None, "completed") and not self.cut:
             for a in unanswered:
-                call = self._new_call(a, r)
+                call = self._new_call(a.id, r, asked=a)
                 self._fill(call, self.plan.tools.take(a.id) if self.plan is not None else None)
                 call.over = True
                 call.outcome = "pending" if self.ending == "paused" else "aborted"
@@ -431,29 +465,32 @@ class OpenRun:
             call.done = call.done.before(first + lasted - (total - turn.until) if first is not None else None)
         call.started = Window(began.lo, call.done.hi) if r.calls else began.before(call.done.hi)
 
-    def _new_call(self, a: Asked, r: Request | None, attempt: Try | None = None) -> Call:
+    def _new_call(self, call_id: str | None, r: Request | None, attempt: Try | None = None, asked: Asked | None = None) -> Call:
+        """A call of ``attempt`` (the current one). ``r``: the request that asked for it (the open one); ``asked``: in these words."""
         t = attempt or self.attempt
-        by = a.id or ""
+        by = call_id or ""
         occurrence = t.calls.get(by, 0)
         t.calls[by] = occurrence + 1
-        name = a.function.name if a.function is not None else ""
-        path = ("tool", a.id or name, str(occurrence))
+        function = asked.function if asked is not None else None
+        name = function.name if function is not None else ""
+        path = ("tool", by or name, str(occurrence))
         asked_by = r or self.request
+        below = self.below if t is self.tries[-1] else self._below(t.number)
         return Call(
-            id=self.trace.span(self.run_id, "attempt", str(t.number), *path),
+            id=below.span_id(*path),
             key="/".join(path),
             name=name,
-            call_id=a.id,
+            call_id=call_id,
             parent=t.id,
             requested_by=asked_by.id if asked_by is not None else None,
-            requested=a if a.function is not None else None,
+            requested=asked if function is not None else None,
         )
 
     # --------------------------------------------------------------------------------------------------- calls
     def tool_start(self, at: Window, tool: Tool, raw: Raw) -> Call:
         """``ToolCallStarted``. A call that a pause held back keeps the attempt that asked for it in its id."""
         name, call_id = tool.tool_name or "", tool.tool_call_id
-        for i, (_, turn, held) in enumerate(self.pending):
+        for i, (_, turn, held) in enumerate(self.pending) if self.pending else ():
             if held.call_id == call_id and (not held.name or held.name == name):
                 del self.pending[i]
                 call = held
@@ -465,24 +502,26 @@ class OpenRun:
             plan = self.plan
             if plan is not None and self._asks(call_id):
                 self._insert_next(plan)
-            t = self.attempt
-            before = t
+            t = before = self.tries[-1] if self.tries else self.attempt
             if t.number > 1 and t.link is not None and t.link.type == "continuation_of" and not t.requests and self.request is None:
-                before = self.tries[-2] if len(self.tries) > 1 else self.earlier
+                if len(self.tries) > 1:
+                    before = self.tries[-2]
+                else:
+                    before = self.earlier = self.earlier or Try(0, "", UNKNOWN, True)
                 before.number = t.number - 1
-            call = self._new_call(Asked(id=call_id), self.request, before)
+            call = self._new_call(call_id, self.request, before)
             if not call_id:
-                call.id = self.trace.span(self.run_id, "attempt", str(before.number), "tool", name, str(before.calls[""]))
+                call.id = self._below(before.number).span_id("tool", name, str(before.calls[""]))
             call.parent = t.id
             if self.request is not None:
                 self.request.calls.append(call)
                 if self.request.turn is None:
                     self.request.asked.append(ToolCallPart(name=name, id=call_id, arguments=tool.tool_args))
         call.name = name
-        call.tool, call.raw, call.first = tool, raw, raw
+        call.tool, call.raw, call.first = tool, raw, (tool, raw)
         call.started, call.begun, call.after = at, True, self.soft
         if self.old:
-            self.begun_ids[call_id or ""] += 1
+            self.begun_ids[call_id or ""] = self.begun_ids.get(call_id or "", 0) + 1
         if self.plan is not None:
             self.plan.by_events[call_id or ""] -= 1
             self.plan.tools.take(call_id)
@@ -506,8 +545,8 @@ class OpenRun:
                 return c
         return None
 
-    def tool_end(self, at: Window, tool: Tool, raw: Raw, text: str | None) -> Call:
-        call = self.open_call(tool.tool_call_id, tool.tool_name)
+    def tool_end(self, at: Window, tool: Tool, raw: Raw, text: Raw, call: Call | None) -> Call:
+        """``ToolCallCompleted`` of ``call``, or (None) of one that no event started."""
         if call is None:
             call = self.tool_start(at, tool, raw)
             call.started = UNKNOWN
@@ -518,7 +557,11 @@ class OpenRun:
         if c.start is not None and c.end is not None:
             call.done = point(c.end)
         if not call.failed:
-            self.flush_calls()
+            if self.calls == [call]:
+                self.calls = []
+                self.emit_call(call, self.stretch(call), self.soft)
+            else:
+                self.flush_calls()
         return call
 
     def tool_error(self, at: Window, tool: Tool, raw: Raw, error: str | None) -> Call:
@@ -546,11 +589,11 @@ class OpenRun:
         ready = [c for c in self.calls if c.over]
         if not ready or (not force and len(ready) < len(self.calls)):
             return
-        self.calls = [c for c in self.calls if not c.over]
+        self.calls = [c for c in self.calls if not c.over] if len(ready) < len(self.calls) else []
         stretches = batch([self.stretch(c) for c in ready])
         before = self.soft
         for call, s in zip(ready, stretches, strict=True):
-            if not s.start.exact and request is not None and not call.begun and spans.outcome(self, call)[0] == "rejected":
+            if request is not None and not s.start.exact and not call.begun and spans.outcome(self, call)[0] == "rejected":
                 request.unran.append(call)  # it takes no time: it stands where its request ends
                 continue
             self.emit_call(call, s, before)
@@ -560,6 +603,8 @@ class OpenRun:
         c = call.clocks
         if c.start is not None and c.end is not None and c.end >= c.start:
             duration = c.duration if c.duration is not None else c.end - c.start
+            if duration >= _GENERATOR and not call.children:
+                return Stretch(point(c.start), point(c.end), duration, True)
             generator = duration < _GENERATOR and (call.custom or call.children or (call.delegates and call.begun))
             if (
                 call.children
@@ -575,43 +620,49 @@ class OpenRun:
             return Stretch(point(c.start), point(c.end), duration, True)
         if not call.over and not call.done.exact:
             return Stretch(call.started.after(call.after), UNKNOWN, None, False)
-        took = c.duration if c.duration is not None else text_duration(call.text)
+        took = c.duration if c.duration is not None else text_duration(jsonio.text(call.text))
         return _without_floats(call, took)
 
     def emit_call(self, call: Call, s: Stretch, before: int | None) -> None:
-        start, end = s.start.pick(), s.end.pick()
+        if s.recorded:
+            start, end, off = s.start.lo, s.end.lo, 0
+        else:
+            start, end, off = s.start.pick(), s.end.pick(), max(s.start.slack, s.end.slack)
         if start is None and end is not None:
             start = before if before is not None and before <= end else end
         if start is not None and end is not None and end < start:
             start, end = (end, end) if s.end.exact else (start, start)
-        t = self.attempt_of(call.parent) or self.attempt
+        t = self.tries[-1] if self.tries else self.attempt
+        if t.id != call.parent:
+            t = self.attempt_of(call.parent) or t
+        delegates = call.delegates
         began = start if s.duration is not None and s.start.exact else None  # as the source states it
         if began is not None and (t.low is None or began < t.low):
             t.low = began
-        if end is not None and s.end.exact:
+        if end is not None and (s.recorded or s.end.exact):
             if t.high is None or end > t.high:
                 t.high = end
             if t.last_tool is None or end > t.last_tool:
                 t.last_tool = end
-        known = None if call.children or call.custom or call.delegates else began
+        known = None if call.children or call.custom or delegates else began
         if not t.any_tool or (known is not None and t.first_tool is not None and known < t.first_tool):
             t.any_tool, t.first_tool = True, known
         self.busy += s.duration or 0
-        off = 0 if s.recorded else max(s.start.slack, s.end.slack)
         self.mark(end, off)
         span = spans.tool_call(self, call, start, end, "recorded" if s.recorded else "derived", off)
-        if call.delegates:
+        if delegates:
             self.delegations.append(call)
         if start is not None:
-            self.begins[call.id] = (start, s.start.slack)
-        self.searched = self.searched or "search_knowledge" in call.name
+            self.begins[call.id] = (start, 0 if s.recorded else s.start.slack)
+        if not self.searched and "search_knowledge" in call.name:
+            self.searched = True
         self.tail = 0
         if self.request is not None and span.result:
             self.request.answers.append(
                 Message(
                     role="tool",
                     parts=[ToolCallResponsePart(response=span.result, id=call.call_id)],
-                    time=window(call.tool.created_at).lo if call.tool else None,
+                    time=stamp(call.tool.created_at).lo if call.tool else None,
                 )
             )
         self.put(span)
@@ -650,8 +701,8 @@ class OpenRun:
     # -------------------------------------------------------------------------------------------------- phases
     def phase_start(self, name: str, kind: str, at: Window, operation: str | None = None, label: str | None = None) -> OpenPhase:
         t = self.attempt
-        n = t.phases[name]
-        t.phases[name] += 1
+        n = t.phases.get(name, 0)
+        t.phases[name] = n + 1
         path = ("attempt", str(t.number), "phase", name, str(n))
         found = OpenPhase(
             id=self.trace.span(self.run_id, *path),

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
+from msgspec.structs import astuple
 
 from ..jsonio import fields as members
 from ..model import ABSENT
@@ -22,19 +23,17 @@ Stamp = int | float | str | None
 
 
 class Tool(Struct, forbid_unknown_fields=True, gc=False):
-    """``ToolExecution``. In 1.1 a plain object with ``role`` and ``content`` in place of ``result``."""
+    """``ToolExecution``, in the order in which Agno writes it. In 1.1 a plain object with ``role`` and ``content`` in place of ``result``."""
 
     tool_call_id: str | None = None
     tool_name: str | None = None
     tool_args: Raw = ABSENT
     tool_call_error: bool | None = None
     result: Raw = ABSENT
-    content: Raw = ABSENT
-    role: str | None = None
     metrics: Raw = ABSENT
     child_run_id: str | None = None
     stop_after_tool_call: bool | None = None
-    created_at: Stamp = None
+    created_at: Raw = ABSENT
     requires_confirmation: bool | None = None
     confirmed: bool | None = None
     confirmation_note: str | None = None
@@ -47,6 +46,12 @@ class Tool(Struct, forbid_unknown_fields=True, gc=False):
     approval_type: str | None = None
     approval_id: str | None = None
     parent_tool_call_id: str | None = None
+    content: Raw = ABSENT
+    role: str | None = None
+
+
+class OddTool(Tool, gc=False):
+    """One whose text says more, or something else, than fits in here."""
 
 
 Execution = tuple[Tool, Raw]
@@ -331,6 +336,104 @@ class Event(Struct, forbid_unknown_fields=True, gc=False):
     tool_call_id: str | None = None
 
 
+class Place(Struct, forbid_unknown_fields=True, gc=False):
+    """Of the events that most of a stream consists of: what they all say. Each has a Struct of its own below, found by its name, with the few fields that
+    such an event has, of their usual types; one that has others is an `Event`."""
+
+    created_at: int
+    run_id: str
+    agent_id: str | None = None
+    agent_name: str | None = None
+    team_id: str | None = None
+    team_name: str | None = None
+    workflow_id: str | None = None
+    workflow_name: str | None = None
+    parent_run_id: str | None = None
+    session_id: str | None = None
+    team_session_id: str | None = None
+    user_id: str | None = None
+    workflow_run_id: str | None = None
+    step_id: str | None = None
+    parent_step_id: str | None = None
+    step_name: str | None = None
+    step_index: Raw = ABSENT
+    nested_depth: int | None = None
+    event_index: int | None = None
+
+
+class Delta(Place, tag_field="event", tag="RunContent", gc=False):
+    content: str | None = None
+    workflow_agent: bool | None = None
+    content_type: str | None = None
+    reasoning_content: str | None = None
+    model_provider_data: Raw = ABSENT
+
+
+class RequestStarted(Place, tag_field="event", tag="ModelRequestStarted", gc=False):
+    model: str | None = None
+    model_provider: str | None = None
+
+
+Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class RequestCompleted(Place, tag_field="event", tag="ModelRequestCompleted", gc=False):
+    model: str | None = None
+    model_provider: str | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    total_tokens: Count | None = None
+    time_to_first_token: Raw = ABSENT
+    reasoning_tokens: Count | None = None
+    cache_read_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
+
+
+class CallStarted(Place, tag_field="event", tag="ToolCallStarted", gc=False):
+    tool: Raw = ABSENT
+
+
+class CallCompleted(Place, tag_field="event", tag="ToolCallCompleted", gc=False):
+    tool: Raw = ABSENT
+    content: Raw = ABSENT
+
+
+class ContentCompleted(Place, tag_field="event", tag="RunContentCompleted", gc=False): ...
+
+
+class TeamDelta(Delta, tag="TeamRunContent", gc=False): ...
+
+
+class TeamRequestStarted(RequestStarted, tag="TeamModelRequestStarted", gc=False): ...
+
+
+class TeamRequestCompleted(RequestCompleted, tag="TeamModelRequestCompleted", gc=False): ...
+
+
+class TeamCallStarted(CallStarted, tag="TeamToolCallStarted", gc=False): ...
+
+
+class TeamCallCompleted(CallCompleted, tag="TeamToolCallCompleted", gc=False): ...
+
+
+class TeamContentCompleted(ContentCompleted, tag="TeamRunContentCompleted", gc=False): ...
+
+
+Frequent = (
+    Delta
+    | RequestStarted
+    | RequestCompleted
+    | CallStarted
+    | CallCompleted
+    | ContentCompleted
+    | TeamDelta
+    | TeamRequestStarted
+    | TeamRequestCompleted
+    | TeamCallStarted
+    | TeamCallCompleted
+    | TeamContentCompleted
+)
+
 BASE = (
     "created_at", "event", "agent_id", "agent_name", "team_id", "team_name", "workflow_id", "workflow_name", "run_id", "parent_run_id",
     "session_id", "team_session_id", "user_id", "workflow_run_id", "step_id", "parent_step_id", "step_name", "step_index", "nested_depth",
@@ -352,6 +455,7 @@ HELD: Final[dict[type[Struct], dict[str, Any]]] = {
         "step_executor_runs": list[Record] | None,
     },
     Message: {"tool_calls": list[Asked] | None},
+    Tool: {"created_at": Stamp},
     StepOutput: {"steps": list["StepOutput"] | None},
     Event: {"tool": Tool | None, "tools": list[Tool] | None, "requirements": list[Requirement] | None},
 }
@@ -404,12 +508,23 @@ def items(kind: type[T], data: list[Raw] | None) -> list[tuple[T, dict[str, Raw]
     return list(each(kind, data))
 
 
+_tool = msgspec.json.Decoder(Tool).decode
+
+
+def execution(raw: Raw) -> Execution:
+    """A tool, read `loosely`. msgspec.DecodeError for what is no object."""
+    try:
+        return _tool(raw), raw
+    except msgspec.ValidationError:
+        return OddTool(*astuple(loosely(Tool, raw)[0])), raw
+
+
 def executions(data: list[Raw] | None) -> list[Execution]:
     """Each tool of a list and its own text; what is no object is left out."""
     found = []
     for raw in data or ():
         try:
-            found.append((loosely(Tool, raw)[0], raw))
+            found.append(execution(raw))
         except msgspec.DecodeError:
             continue
     return found
@@ -426,10 +541,19 @@ def array(raw: Raw) -> list[Raw]:
 __all__ = [
     "BASE",
     "Asked",
+    "CallCompleted",
+    "CallStarted",
+    "ContentCompleted",
+    "Delta",
     "Event",
     "Execution",
+    "Frequent",
     "Message",
+    "OddTool",
+    "Place",
     "Record",
+    "RequestCompleted",
+    "RequestStarted",
     "Requirement",
     "StepOutput",
     "Timing",
@@ -438,6 +562,7 @@ __all__ = [
     "array",
     "decoder",
     "each",
+    "execution",
     "executions",
     "items",
     "loosely",

@@ -7,10 +7,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from .. import jsonio, model
 from ..model import ABSENT, Outcome
 from . import messages
+from .schema import Tool
 from .times import NO_CLOCKS, Window, point, window
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ _NEVER_RAN: Final = (
 _SUSPECT: Final = frozenset({b'"E', b'"T', b'"\\'})
 """How the JSON of one of these begins, escapes included."""
 _NULL: Final = Raw(b"null")
+_FINE: Final[tuple[Outcome, None]] = ("ok", None)
+_TRUE: Final = Raw(b"true")
 _FALSE: Final = Raw(b"false")
 _TOOL_TYPED = frozenset({"tool_call_id", "tool_name", "tool_args", "result", "content", "role"})
 
@@ -50,12 +54,12 @@ def request(run: OpenRun, r: Request, first_tool: int | None, base: tuple[int | 
     times = turn.clocks if turn is not None else NO_CLOCKS
     after, off = (r.after, r.after_off) if r.after is not None else base
     start, end = r.started, r.done
-    t = run.attempt_of(r.parent)
+    t = run.tries[-1] if run.tries[-1].id == r.parent else run.attempt_of(r.parent)
     if t is not None and t.begin is not None and (after is None or after < t.begin or (t.stop is not None and after > t.stop)):
         after, off = t.begin, base[1]
     follows = after is not None and start.holds(after) and (first_tool is None or after <= first_tool)
     if follows:
-        start = point(after or 0)
+        start = Window(after, after)
     else:
         start, off = start.after(after).before(first_tool), 0
     if times.duration is not None and r.inserted:
@@ -72,7 +76,7 @@ def request(run: OpenRun, r: Request, first_tool: int | None, base: tuple[int | 
         if r.first_token is not None and start.lo is not None:
             end = end.after(start.lo + r.first_token)
         if limit is not None and (end.lo is None or end.holds(limit)):
-            end = point(limit)
+            end = Window(limit, limit)
         else:
             end = end.after(start.lo).before(limit if limit is not None else t.stop if t is not None else None)
     a, b = start.pick(), end.pick()
@@ -124,14 +128,20 @@ def outcome(run: OpenRun, call: Call) -> tuple[Outcome, str | None]:
     answered = call.answer is not None and call.answer.record.tool_call_error is True
     if call.failed or call.error is not None or answered or (tool is not None and tool.tool_call_error is True):
         return "error", "tool"
-    return "ok", None
+    return _FINE
 
 
 def _never_ran(call: Call) -> str | None:
     """Why a call was not executed, by what Agno answers then. A result may be long: only one that begins alike is decoded."""
-    tool, answer = call.tool, call.answer
-    for raw in (ABSENT if answer is None else answer.record.content, *((tool.result, tool.content) if tool is not None else ())):
-        start = bytes(memoryview(raw)[:2]) if raw else b""
+    tool = call.tool
+    for raw in (
+        ABSENT if call.answer is None else call.answer.record.content,
+        ABSENT if tool is None else tool.result,
+        ABSENT if tool is None else tool.content,
+    ):
+        if not raw:
+            continue
+        start = bytes(memoryview(raw)[:2])
         if start in _SUSPECT:
             if text := jsonio.text(raw):
                 return next((kind for beginning, kind in _NEVER_RAN if text.startswith(beginning)), None)
@@ -151,16 +161,7 @@ def tool_call(run: OpenRun, call: Call, start: int | None, end: int | None, cloc
             if (text := jsonio.text(arguments)) is not None:
                 arguments = jsonio.inner(text)
         result = tool.result if not jsonio.is_null(tool.result) else tool.content if not jsonio.is_null(tool.content) else ABSENT
-        now = jsonio.fields(call.raw)
-        kept = {k: v for k, v in now.items() if v != _NULL and k not in _TOOL_TYPED}
-        if kept.get("stop_after_tool_call") == _FALSE:
-            del kept["stop_after_tool_call"]
-        source.update(kept)
-        if call.first and call.first is not call.raw:
-            begun = jsonio.fields(call.first)
-            changed = {k: v for k, v in begun.items() if v != _NULL and v != _FALSE and k != "created_at" and now.get(k) != v}
-            if changed:
-                source["started"] = model.raw(changed)
+        _beside(tool, call, source)
     if not arguments and call.requested is not None:
         arguments = messages.call_part(call.requested).arguments
     if not result and answer is not None and not jsonio.is_null(answer.record.content):
@@ -193,6 +194,46 @@ def tool_call(run: OpenRun, call: Call, start: int | None, end: int | None, cloc
         conversation_id=run.session,
         agent=run.name or None,
     )
+
+
+_START, _END, _MOMENT, _REST = 3, 6, 8, 9
+"""Where in a tool's fields the kinds of them begin: error, result and metrics, which come with its end; what else may be known of its run; the time of its
+record; what belongs to people and approvals."""
+_OPEN: Final = ((None, ABSENT, ABSENT), (None, _NULL, _NULL), (False, _NULL, _NULL))
+_NOBODY: Final = (astuple(Tool())[_REST:], astuple(Tool(user_input_schema=_NULL, user_feedback_schema=_NULL))[_REST:])
+
+
+def _beside(tool: Tool, call: Call, source: dict[str, Raw]) -> None:
+    """What an execution says beside name, arguments and result; and what the start of the call showed otherwise."""
+    end = astuple(tool)
+    if tool.__class__ is Tool and tool.child_run_id is None and not tool.stop_after_tool_call and end[_REST:] in _NOBODY:
+        if tool.tool_call_error is not None:
+            source["tool_call_error"] = _TRUE if tool.tool_call_error else _FALSE
+        if tool.metrics and tool.metrics != _NULL:
+            source["metrics"] = tool.metrics
+        if tool.created_at and tool.created_at != _NULL:
+            source["created_at"] = tool.created_at
+    else:
+        kept = {k: v for k, v in jsonio.fields(call.raw).items() if v != _NULL and k not in _TOOL_TYPED}
+        if kept.get("stop_after_tool_call") == _FALSE:
+            del kept["stop_after_tool_call"]
+        source.update(kept)
+    if call.first is None or call.first[1] is call.raw:
+        return
+    first, raw = call.first
+    start = astuple(first)
+    if (
+        first.__class__ is tool.__class__ is Tool
+        and start[:_START] == end[:_START]
+        and start[_START:_END] in _OPEN
+        and start[_END:_MOMENT] == end[_END:_MOMENT]
+        and start[_REST:] == end[_REST:]
+    ):
+        return
+    now = jsonio.fields(call.raw)
+    changed = {k: v for k, v in jsonio.fields(raw).items() if v != _NULL and v != _FALSE and k != "created_at" and now.get(k) != v}
+    if changed:
+        source["started"] = model.raw(changed)
 
 
 def phase(run: OpenRun, p: OpenPhase, at: Window, finished: bool, base: tuple[int | None, int]) -> model.Phase:

@@ -100,6 +100,19 @@ def window(stamp: Stamp) -> Window:
         return UNKNOWN
 
 
+_stamp: Final = decoder(Stamp).decode
+
+
+def stamp(raw: Raw) -> Window:
+    """`window` of a JSON value."""
+    if not raw:
+        return UNKNOWN
+    try:
+        return window(_stamp(raw))
+    except msgspec.DecodeError:
+        return UNKNOWN
+
+
 _NUMBER: Final = frozenset(b"-0123456789")
 
 
@@ -108,6 +121,10 @@ def number(raw: Raw) -> int | None:
     if not raw:
         return None
     data = bytes(raw)
+    whole, _, fraction = data.partition(b".")
+    if whole.isdigit() and fraction.isdigit() and len(whole) < 11:  # the usual form
+        ns = int(whole) * SECOND + int(fraction[:9].ljust(9, b"0"))
+        return ns if ns < 1 << 63 else None
     if data[0] not in _NUMBER:
         return None
     try:
@@ -126,6 +143,7 @@ class Clocks(Struct, frozen=True, gc=False):
 
 
 NO_CLOCKS: Final = Clocks()
+_timing: Final = decoder(Timing).decode
 
 
 def clocks(metrics: Raw) -> Clocks:
@@ -133,11 +151,15 @@ def clocks(metrics: Raw) -> Clocks:
     if not metrics:
         return NO_CLOCKS
     try:
-        m = decoder(Timing).decode(metrics)
+        m = _timing(metrics)
     except msgspec.DecodeError:
         return NO_CLOCKS
     duration = number(m.duration)
-    return Clocks(number(m.start_time), number(m.end_time), number(m.time) if duration is None else duration, number(m.time_to_first_token))
+    if duration is None and m.time:
+        duration = number(m.time)
+    if not m.start_time and not m.end_time:
+        return Clocks(None, None, duration, number(m.time_to_first_token)) if duration is not None or m.time_to_first_token else NO_CLOCKS
+    return Clocks(number(m.start_time), number(m.end_time), duration, number(m.time_to_first_token))
 
 
 def text_duration(text: str | None) -> int | None:

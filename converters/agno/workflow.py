@@ -131,8 +131,8 @@ def _begin(run: OpenRun, step: str | None, name: str | None, type: str, parent_s
     """A step or block begins, under its block (or the loop's current iteration)."""
     t = run.attempt
     key = step or name or type
-    n = run.step_counts[key]
-    run.step_counts[key] += 1
+    n = run.step_counts.get(key, 0)
+    run.step_counts[key] = n + 1
     path = ("step", key, str(n)) if not run.again else ("attempt", str(t.number), "step", key, str(n))
     above = run.iterations.get(parent_step or "") or _open(run, parent_step)
     p = OpenPhase(
