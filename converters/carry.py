@@ -19,13 +19,13 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Raw, Struct
 
 from . import named, patch
-from .jsonio import MAX_LINE
 from .model import ABSENT, AnySpan, Attempt, Carry, Item, ModelRequest, Run, Task, ToolCall, TraceHeader, kind_of
 from .source import Source
 
@@ -347,13 +347,9 @@ def _sidecar(source: Source, carries: list[Carry]) -> None:
 
 
 def _unpacked_lines(source: Source, place: str, carries: list[Carry]) -> Source:
-    if source.path is not None and source.stream is None and source.content is None:
-        with source.open() as file:
-            first = file.readline(MAX_LINE)
-            while first and not first.strip():
-                first = file.readline(MAX_LINE)
-            if MARK not in first:
-                return source
+    is_file = source.path is not None and source.stream is None and source.content is None
+    if is_file and not any(MARK in line.data for line in islice((line for line in source.lines() if line.data.strip()), 1)):
+        return source
     stream = _Stripping(source, place, carries)
     return Source(source.name, stream=io.BufferedReader(stream, 1 << 16))
 
@@ -365,6 +361,7 @@ class _Stripping(io.RawIOBase):
         self._lines = iter(source.lines())
         self._place, self._carries = place, carries
         self._rest: memoryview = memoryview(b"")
+        self._number = 0
 
     def readable(self) -> bool:
         return True
@@ -378,7 +375,9 @@ class _Stripping(io.RawIOBase):
             if MARK in data and not self._carries:
                 data, found = take(data, self._place)
                 self._carries += found
-            self._rest = memoryview(data + b"\n" if line.ended else data)
+            empty = b"\n" * (line.number - self._number - 1)  # of many, only the last ones come
+            self._number = line.number
+            self._rest = memoryview(empty + data + b"\n" if line.ended else empty + data)
         size = min(len(buffer), len(self._rest))
         buffer[:size] = self._rest[:size]
         self._rest = self._rest[size:]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 import json
 import math
+import os
 import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -24,7 +25,10 @@ from .model import ABSENT, Repair
 T = TypeVar("T")
 
 MAX_DOCUMENT: Final = 4 << 30
-"""Bytes of one document (4 GiB); a line of a stream has `MAX_LINE`."""
+"""Bytes of one document (4 GiB), unless the environment says otherwise (`largest`); a line of a stream has `MAX_LINE`."""
+MAX_UNPACKED: Final = 1 << 30
+"""The same of one that is compressed: a megabyte may be a gigabyte of nothing."""
+LIMIT: Final = "SPANPORT_MAX_DOCUMENT"
 MAX_LINE: Final = 256 << 20
 TOO_DEEP: Final = "nested too deep"
 MAX_REPAIRS: Final = 1_000_000
@@ -36,8 +40,11 @@ _raw_object = msgspec.json.Decoder(dict[str, Raw])
 _string = msgspec.json.Decoder(str)
 _NULL: Final = Raw(b"null")
 _QUOTE: Final = ord('"')
+_NOT_SMALL: Final = 1 << 10
 _utf8_decoder = codecs.getincrementaldecoder("utf-8")
 _PIECE = 1 << 20
+_SIZE = re.compile(r"([0-9]{1,18})\s*([KkMmGg]?)(?:i?[Bb])?")
+_SHIFT: Final = {"": 0, "K": 10, "M": 20, "G": 30}
 _PLACE = re.compile(r"\(byte (\d+)\)")
 _PATH = re.compile(r" - at `([^`]*)`$")
 
@@ -51,6 +58,27 @@ _UTF8 = re.compile(
 _START = re.compile(rb"[ \t\r\n]*+[{\[\"\-0-9tfnNI]")
 _ODD = re.compile(rb"NaN|Infinity|\\u[dD]")
 _SURROGATE = re.compile(rb"\\\\|\\u([dD][89abAB][0-9a-fA-F]{2})(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+
+
+def largest(packed: bool = False) -> int:
+    """Bytes that one document may have, once unpacked: what ``SPANPORT_MAX_DOCUMENT`` says (bytes, or a number with K, M or G), else 4 GiB, or 1 GiB where it
+    is ``packed``. ReadError when the variable holds no size."""
+    said = os.environ.get(LIMIT, "").strip()
+    if not said:
+        return MAX_UNPACKED if packed else MAX_DOCUMENT
+    if (found := _SIZE.fullmatch(said)) is None:
+        raise ReadError(f"{LIMIT} is no size: {said[:40]!r}", hint="bytes, or a number with K, M or G")
+    return int(found[1]) << _SHIFT[found[2].upper()]
+
+
+def too_large(packed: bool = False, input: str | None = None) -> ReadError:
+    """The error of a document that has more bytes than `largest`."""
+    limit = largest(packed)
+    return ReadError(
+        f"more than {limit:,} bytes{' once unpacked' if packed else ''}",
+        input=input,
+        hint=f"{LIMIT} sets the limit, such as {LIMIT}={(limit >> 30) * 4 or 4}G",
+    )
 
 
 def repair(data: bytes) -> tuple[bytes, list[Repair]]:
@@ -160,8 +188,11 @@ def decode(
     """One document (or one line: ``line``, ``offset``) through ``decoder`` (a msgspec Decoder's ``decode``), mended where it must be.
 
     A byte-order mark is passed over. What was repaired is noted and added to ``repairs``. ReadError says where it broke (in ``data`` as given)."""
-    if len(data) > (MAX_LINE if line is not None else MAX_DOCUMENT):
-        raise ReadError(f"{len(data):,} bytes are more than one record may have", input=report.input, line=line, byte=offset)
+    if line is not None:
+        if len(data) > MAX_LINE:
+            raise ReadError(f"{len(data):,} bytes are more than one record may have", input=report.input, line=line, byte=offset)
+    elif len(data) > _NOT_SMALL and len(data) > largest():
+        raise too_large(input=report.input)
     if bytes(data[:3]) == b"\xef\xbb\xbf":
         data, offset = data[3:], offset + 3
     first: Exception | None = None
@@ -294,6 +325,7 @@ __all__ = [
     "BREAKS_OFF",
     "MAX_DOCUMENT",
     "MAX_LINE",
+    "MAX_UNPACKED",
     "TOO_DEEP",
     "decode",
     "encode_object",
@@ -303,10 +335,12 @@ __all__ = [
     "inner",
     "is_null",
     "is_text",
+    "largest",
     "mended_as",
     "minify",
     "repair",
     "text",
+    "too_large",
     "unmended",
     "value",
 ]

@@ -3,6 +3,8 @@
 The good samples are the smallest fixtures that are recognised as each format, so a new format is tried as soon as it has a fixture.
 """
 
+import gzip
+import io
 import json
 import os
 import random
@@ -17,7 +19,7 @@ import pytest
 from spanport.cli import run
 from spanport.converters import registry
 from spanport.converters.errors import ReadError, Report
-from spanport.converters.source import is_url, source_of
+from spanport.converters.source import is_url, source_of, split_lines
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 DEEP = 200_000
@@ -316,3 +318,43 @@ def test_a_url_that_cannot_be_opened_is_said_once_and_why(capfd):
     assert run(["check", "memory://nowhere/run.json"]) == 1
     (line,) = capfd.readouterr().err.splitlines()
     assert line == "error: memory://nowhere/run.json: no such file"
+
+
+def test_of_empty_lines_by_the_thousand_only_the_last_ones_come():
+    data = b"a\n" + b"\n" * 3_000_000 + b"b\n\nc"
+    found = list(split_lines(io.BytesIO(data)))
+    assert len(found) < 600_000
+    assert [(x.number, x.offset, x.data) for x in found if x.data] == [
+        (1, 0, b"a"), (3_000_002, 3_000_002, b"b"), (3_000_004, 3_000_005, b"c"),
+    ]  # fmt: skip
+    few = b"a\n" + b"\n" * 20 + b"b"
+    assert [x.data for x in split_lines(io.BytesIO(few))] == few.split(b"\n")
+
+
+def test_lines_have_their_numbers_behind_a_carry_and_empty_lines():
+    """A stream of lines with a carry is written anew without it, for the reader: every line in its place."""
+    path = samples()["agentcompass-progress"]
+    lines = path.read_bytes().rstrip().split(b"\n")
+    data = lines[0] + b"\n" + b"\n" * 1_000_000 + b"no JSON\n" + b"\n".join(lines[1:]) + b"\n"
+    report = Report(input="x")
+    list(registry.get("agentcompass-progress").read(source_of(io.BytesIO(data)), report))
+    assert [n.line for n in report.notices if n.severity == "lost"] == [1_000_002]
+
+
+def test_a_document_has_a_size_limit_that_can_be_set(tmp_path, capfd, monkeypatch):
+    path = tmp_path / "artifacts.json.gz"
+    data = samples()["runartifacts"].read_bytes()
+    path.write_bytes(gzip.compress(data[:-1].rstrip() + b',"more":"' + b"x" * (9 << 20) + b'"}'))
+    assert run(["check", str(path)]) == 0
+    monkeypatch.setenv("SPANPORT_MAX_DOCUMENT", "8M")
+    assert run(["check", str(path)]) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert (
+        line
+        == f"error: {path}: more than 8,388,608 bytes once unpacked; SPANPORT_MAX_DOCUMENT sets the limit, such as SPANPORT_MAX_DOCUMENT=4G"
+    )
+    monkeypatch.setenv("SPANPORT_MAX_DOCUMENT", "0.5k")
+    assert run(["check", str(path)]) == 1
+    assert "no size" in capfd.readouterr().err
+    monkeypatch.setenv("SPANPORT_MAX_DOCUMENT", "1200")
+    assert run(["check", str(samples()["runartifacts"])]) == (1 if len(data) > 1200 else 0)

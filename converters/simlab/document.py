@@ -7,6 +7,7 @@ Rules: message shapes A to D, told apart by content, since every file says versi
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
@@ -69,7 +70,7 @@ class Head(Struct, gc=False):
 
     role: str
     time: int | None = None
-    calls: list[Nested] = []
+    calls: Sequence[Nested] = ()
     note: Note | None = None
     recorded: bool = False
     exact: bool | None = None
