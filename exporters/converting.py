@@ -19,12 +19,12 @@ from msgspec import Struct
 
 from ..converters import registry
 from ..converters.convert import Stage, convert
-from ..converters.errors import Report, SpanportError, UsageError
+from ..converters.errors import ReadError, Report, SpanportError, UsageError
 from ..converters.inputs import Input, Inputs, absolute, inputs_of, open_input, recognised, shares
 from ..converters.source import is_url, shown_url
 from ..converters.stages.choose import choose
 from .batch import Outcome, Resume, Tally, alone
-from .file import replacing
+from .file import Spared, replacing
 from .parts import Part, join, keep
 
 if TYPE_CHECKING:
@@ -159,6 +159,9 @@ def _work(plan: Plan, one: Input, report: Report) -> Part:
     source = open_input(one)
     report.input = source.name
     recognised(one, source, plan.format)
+    where = plan.place(one)
+    if where is not None and where in Spared([one.name]):
+        raise ReadError("would be replaced by its own output", input=source.name, hint="give another with -o")
 
     def run(out: Any, folder: Path | None = None) -> None:
         convert(
@@ -177,7 +180,6 @@ def _work(plan: Plan, one: Input, report: Report) -> Part:
 
     if one.share is not None:
         return keep(plan.parts, run)
-    where = plan.place(one)
     if where is None:
         if plan.carry or plan.account or plan.remote:
             return keep(None, run)

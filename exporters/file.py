@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -45,6 +45,22 @@ def replacing(target: Path | str) -> Iterator[BinaryIO]:
         if name is not None:
             Path(name).unlink(missing_ok=True)
         raise
+
+
+class Spared:
+    """Files that are read from: ``target in spared`` says that an output would take the place of one, which would be lost. They are only listed when an
+    output is there already."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = names
+        self._paths: set[str] | None = None
+
+    def __contains__(self, target: Path | str) -> bool:
+        if is_url(str(target)) or not os.path.isfile(target):
+            return False
+        if self._paths is None:
+            self._paths = {os.path.realpath(name) for name in self._names if name != "-" and not is_url(name)}
+        return os.path.realpath(target) in self._paths
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..converters import registry
-from ..converters.errors import ReadError, SpanportError
+from ..converters.errors import ReadError, SpanportError, UsageError
 from ..converters.inputs import Input, items, shares
 from ..converters.model import Item
 from .batch import NOTHING_DONE
 from .export import send
 from .exported import Exported
-from .file import replacing
+from .file import Spared, replacing
 from .otlp.codec import JSON, PROTOBUF, Codec
 from .otlp.files import FileChannel, NoChannel, codec_of
 from .otlp.settings import Destination
 from .pipeline import Pipeline
 from .sending import how, read, waited_for
 
+_ELSEWHERE = "give another folder or file with -o"
 _APART = "spanport convert --to otlp-json -o FOLDER keeps them apart"
 
 
@@ -40,16 +41,19 @@ def to_files(given: Iterable[Input], output: str, found: Exported) -> None:
     folder = output if output.endswith("/") or os.path.isdir(output) else None
     codec = _codec(options.encoding) if folder is not None else codec_of(output, options.encoding)
     pipe = Pipeline(options.choices({}), found)
+    spared = Spared(one.name for one in given)
+    if folder is None and output in spared:
+        raise UsageError(f"{output} is an input; the output needs another name")
     spread = tally.batch.engine != "local" or ((tally.batch.jobs or 1) > 1 and not waited_for(given, options))
     with ExitStack() as stack:
         stack.enter_context(tally)
         if options.dry_run:
             _write(read(given, found, pipe), None, codec, found)
         elif spread:
-            _by_workers(given, output, folder, codec, found)
+            _by_workers(given, output, folder, codec, found, spared)
             return
         elif folder is not None:
-            _each(given, folder, codec, pipe, found)
+            _each(given, folder, codec, pipe, found, spared)
         elif output == "-":
             _write(read(given, found, pipe), sys.stdout.buffer, codec, found)
         else:
@@ -70,7 +74,7 @@ def _suffix(codec: Codec) -> str:
     return registry.get("otlp-json" if codec is JSON else "otlp-proto").suffix
 
 
-def _each(given: Iterable[Input], folder: str, codec: Codec, pipe: Pipeline, found: Exported) -> None:
+def _each(given: Iterable[Input], folder: str, codec: Codec, pipe: Pipeline, found: Exported, spared: Spared) -> None:
     """A file for each input."""
     options, tally = found.options, found.inputs
     taken: dict[str, str] = {}
@@ -81,6 +85,8 @@ def _each(given: Iterable[Input], folder: str, codec: Codec, pipe: Pipeline, fou
             first = next(passed, None)  # a file that is no run has ended here
             if taken.setdefault(name, str(one)) != str(one):
                 raise ReadError(f"would be written to {name}, as {taken[name]} was", hint=_APART)
+            if Path(folder, name) in spared:
+                raise ReadError(f"would be written to {name}, which is an input", hint=_ELSEWHERE)
             with replacing(Path(folder, name)) as file:
                 _write(chain([first] if first is not None else [], passed), file, codec, found)
             tally.voice.say(f"wrote {Path(folder, name)}")
@@ -102,7 +108,7 @@ def _write(passed: Iterable[Item | None], file: BinaryIO | None, codec: Codec, f
         raise SpanportError(next(iter(found.reasons)))
 
 
-def _by_workers(given: Iterable[Input], output: str, folder: str | None, codec: Codec, found: Exported) -> None:
+def _by_workers(given: Iterable[Input], output: str, folder: str | None, codec: Codec, found: Exported, spared: Spared) -> None:
     """The same by several processes or a cluster. Of an input that ends badly what was read before goes into the common output, but there is no file of its
     own."""
     from . import spread
@@ -131,6 +137,9 @@ def _by_workers(given: Iterable[Input], output: str, folder: str | None, codec: 
                 name = outcome.input.output(_suffix(codec)).name
                 if named.setdefault(name, str(outcome.input)) != str(outcome.input):
                     tally.spoilt(ReadError(f"would be written to {name}, as {named[name]} was", input=str(outcome.input), hint=_APART))
+                    continue
+                if Path(folder, name) in spared:
+                    tally.spoilt(ReadError(f"would be written to {name}, which is an input", input=str(outcome.input), hint=_ELSEWHERE))
                     continue
                 with replacing(Path(folder, name)) as file:
                     join(written, file)

@@ -169,6 +169,35 @@ def test_urls_through_fsspec(cli, tmp_path):
     assert "secret" not in err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("convert", "x.json", "--to", "atif", "-o", "x.json"),
+        ("convert", "x.otlp.jsonl", "--to", "otlp-json", "-o", "."),
+        ("export", "x.otlp.jsonl"),
+        ("export", "x.otlp.jsonl", "-o", "."),
+        ("export", "x.json", "x.otlp.jsonl"),
+        ("export", "x.json", "x.otlp.jsonl", "--jobs", "2"),
+        ("export", "link", "-o", "x.otlp.jsonl"),
+        ("view", "x.json", "-o", "x.json"),
+    ],
+    ids=" ".join,
+)
+def test_an_output_never_takes_the_place_of_an_input(cli, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    given = {
+        "x.json": (FIXTURES / "runartifacts" / "shape_d" / "artifacts.json").read_bytes(),
+        "x.otlp.jsonl": (FIXTURES / "cli" / "bench.otlp.jsonl").read_bytes(),
+    }
+    for name, data in given.items():
+        Path(name).write_bytes(data)
+    Path("link").symlink_to("x.otlp.jsonl")
+    status, _, err = cli(*words)
+    assert status in (1, 2, 3)
+    assert re.search("input|its own output", err)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir() if not p.is_symlink()} == given
+
+
 def test_what_only_speaks_of_a_format_is_none_of_it():
     """The sources and the pages of this repository name the members that readers look for, and are no runs."""
     root = FIXTURES.parent

@@ -12,12 +12,12 @@ from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, Final
 
-from ...converters.errors import Report, SpanportError
+from ...converters.errors import Report, SpanportError, UsageError
 from ...converters.inputs import inputs_of
 from ...converters.model import Trace, TraceHeader
 from ...converters.stages.redact import Redactor
 from ..batch import Tally, alone
-from ..file import replacing
+from ..file import Spared, replacing
 from .pack import Packed, block, encode, pack
 
 STYLE: Final = "page.css"
@@ -94,10 +94,13 @@ def view(
     tally = tally or alone()
     reports: list[Report] = []
     redactor = Redactor(redact, builtin=builtin_redaction) if redact or builtin_redaction else None
+    inputs = inputs_of(source, format)
+    if isinstance(out, str | Path) and out in Spared(one.name for one in inputs):
+        raise UsageError(f"{out} is an input; the page needs another name")
 
     def page(file: BinaryIO) -> None:
         with tally:
-            found = tally.traces(inputs_of(source, format), format, reports)
+            found = tally.traces(inputs, format, reports)
             if not write(((trace, str(one)) for trace, one in found), file, reports=reports, carry=carry, redactor=redactor):
                 raise NothingToShow("nothing to show")
 
