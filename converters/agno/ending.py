@@ -32,11 +32,12 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
     if run.pending:
         run.resolve_pending(at, final=True)
     _leftover_tools(run)
-    for call in run.calls:
-        call.outcome = call.outcome or "aborted"
-    for call in list(run.calls):
-        run.emit_call(call, run.stretch(call), run.soft)
-    run.calls = []
+    if run.calls:
+        for call in run.calls:
+            call.outcome = call.outcome or "aborted"
+        for call in list(run.calls):
+            run.emit_call(call, run.stretch(call), run.soft)
+        run.calls = []
     t = run.attempt
     if t.ending is None:
         t.done = at
@@ -49,10 +50,11 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
     edges = _edges(run, start, end)
     for t, (begin, stop, _) in zip(run.tries, edges, strict=True):
         t.begin, t.stop = begin, stop
-    for held in run.phases.values():
-        for p in held:
-            run.emit_phase(p, UNKNOWN, finished=False)
-    run.phases = {}
+    if run.phases:
+        for held in run.phases.values():
+            for p in held:
+                run.emit_phase(p, UNKNOWN, finished=False)
+        run.phases = {}
     late, run.late = run.late, []
     base = _retrieval(run, start, off)
     for make in late:
@@ -71,6 +73,8 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
     for t, (a, b, u) in list(zip(run.tries, edges, strict=True))[run.emitted :]:
         run.trace.put(run.trace, spans.attempt(run, t, a, b, max(u, off if t is run.tries[0] else 0)))
     run.emitted = len(run.tries)
+    if run.emitted == 1:
+        return start, end
     waits = [
         (edges[k - 1][1], edges[k][0], max(edges[k - 1][2], edges[k][2]))
         for k, t in enumerate(run.tries)
@@ -85,6 +89,8 @@ def finish(run: OpenRun, ending: str | None, at: Window = UNKNOWN) -> tuple[int 
 def _retrieval(run: OpenRun, start: int | None, off: int) -> tuple[int | None, int]:
     """Knowledge that was looked up before the first request, as phases; what a tool looked up is that tool's call. Gives when it was done."""
     at = start
+    if "references" not in run.source:
+        return at, off
     searched = run.searched or run.emitted
     for i, raw in enumerate(array(run.source.get("references", ABSENT)) if not searched else ()):
         said = jsonio.fields(raw)
@@ -205,7 +211,9 @@ def _clock(run: OpenRun) -> tuple[int | None, int | None, int]:
             # a record is stamped when the model loop began (for the last time): retries, hooks and reasoning came before
             other = m.duration - run.plan.turns.took - run.busy
             said = Window(said.lo - max(0, other), said.hi)
-        open_ = said.before(low).before(next((p for p in [*run.pauses, run.paused] if p is not None), None))
+        open_ = said.before(low)
+        if run.pauses or run.paused is not None:
+            open_ = open_.before(next((p for p in [*run.pauses, run.paused] if p is not None), None))
         if run.outer is not None:
             open_ = open_.after(run.outer[0])
         if m.duration is not None and whole and last.done.lo is not None:
@@ -242,6 +250,8 @@ def _clock(run: OpenRun) -> tuple[int | None, int | None, int]:
 
 def _edges(run: OpenRun, start: int | None, end: int | None) -> list[tuple[int | None, int | None, int]]:
     """Start, end and uncertainty of each attempt, in order, inside the run."""
+    if len(run.tries) == 1:
+        return [(start, end, 0)]
     found: list[tuple[int | None, int | None, int]] = []
     a, u = start, 0
     pauses = list(run.pauses)

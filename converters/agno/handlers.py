@@ -51,7 +51,7 @@ def _started(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> Non
     run.old = e.nested_depth is None
     run.start(run.now)
     run.previous = run.now
-    run.attempt.source.update({k: v for k, v in records.payload(e, odd).items() if k not in ("model", "model_provider")})
+    run.attempt.source.update(records.payload(e, odd, records.BESIDE_MODEL))
 
 
 def _continued(engine: Engine, run: OpenRun, e: Event, odd: dict[str, Raw]) -> None:

@@ -44,6 +44,8 @@ PAYLOAD: Final = tuple(
     _stretch(*x) for x in pairwise((_FIELDS[len(BASE)], "input_tokens", "tool", "metrics", "pre_hook_name", "step_response", ""))
 )
 """All that an event may say beside `BASE`, by subject: most events say nothing of most subjects."""
+BESIDE_MODEL: Final = (_stretch(_FIELDS[len(BASE)], "model"), _stretch("input_tokens"))
+"""What the start of a run says beside its model."""
 BESIDE_TEXT: Final = (_stretch("model"),)
 """What a delta says beside its text."""
 BESIDE_TOOL: Final = (_stretch("content_type", "tool"), _stretch("error"))

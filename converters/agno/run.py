@@ -371,7 +371,14 @@ class OpenRun(Struct, eq=False):
         t = self.tries[-1]
         if t.id != span.parent_id:
             t = self.attempt_of(span.parent_id) or t
-        self.reach(t, span.start, span.end)
+        start, end, latest = span.start, span.end, t.latest
+        if start is not None:
+            if t.earliest is None or start < t.earliest:
+                t.earliest = start
+            if latest is None or start > latest:
+                t.latest = latest = start
+        if end is not None and (latest is None or end > latest):
+            t.latest = end
         self.trace.put(self.trace, span)
 
     def attempt_of(self, parent: str | None) -> Try | None:
@@ -400,19 +407,21 @@ class OpenRun(Struct, eq=False):
 
     def _calls_of(self, r: Request, turn: Turn, last: bool) -> None:
         """Calls that this turn asked for and that no event started."""
-        seen = Counter([c.call_id for c in r.calls])
+        seen = Counter([c.call_id for c in r.calls]) if r.calls else None
         unanswered: list[Asked] = []
         plan = self.plan
         for position, a in enumerate(turn.asked):
-            if seen.get(a.id, 0) > 0:
+            if seen and seen.get(a.id, 0) > 0:
                 seen[a.id] -= 1
                 call = next(c for c in r.calls if c.call_id == a.id and c.answer is None)
                 call.answer = turn.answer(a.id, position)
                 continue
-            if plan is not None and (plan.by_events.get(a.id or "", 0) > 0 or (a.id is not None and a.id in plan.waits)):
+            if plan is not None and (
+                (plan.by_events and plan.by_events.get(a.id or "", 0) > 0) or (plan.waits and a.id is not None and a.id in plan.waits)
+            ):
                 self.pending.append((a, turn, self._new_call(a.id, r, asked=a)))
                 continue
-            if self.begun_ids.get(a.id or "", 0) > 0:
+            if self.begun_ids and self.begun_ids.get(a.id or "", 0) > 0:
                 self.begun_ids[a.id or ""] -= 1
                 continue
             found = plan.tools.take(a.id) if plan is not None else None
@@ -425,7 +434,8 @@ class OpenRun(Struct, eq=False):
             call = self._new_call(a.id, r, asked=a)
             call.answer = answer
             self._fill(call, found)
-            self._lost(call, r, turn)
+            if call.tool is None:
+                self._lost(call, r, turn)
             call.over = True
             if call.delegates and self.claim is not None:
                 self.claim(call)
@@ -454,7 +464,7 @@ class OpenRun(Struct, eq=False):
         """A call whose execution the record lost (fixtures cancelled/plain-tool, model-error/plain-late): the first began when its request
         ended, which is stamped when it began and has a duration; any other, between that and its answer. The run's own duration narrows both."""
         took, plan = turn.clocks.duration, self.plan
-        if call.tool is not None or call.done.lo is None or took is None or turn.time.lo is None or plan is None:
+        if call.done.lo is None or took is None or turn.time.lo is None or plan is None:
             return
         began = turn.time.moved(took)
         lasted = clocks(self.metrics).duration

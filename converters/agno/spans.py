@@ -57,7 +57,7 @@ def request(run: OpenRun, r: Request, first_tool: int | None, base: tuple[int | 
     t = run.tries[-1] if run.tries[-1].id == r.parent else run.attempt_of(r.parent)
     if t is not None and t.begin is not None and (after is None or after < t.begin or (t.stop is not None and after > t.stop)):
         after, off = t.begin, base[1]
-    follows = after is not None and start.holds(after) and (first_tool is None or after <= first_tool)
+    follows = after is not None and (first_tool is None or after <= first_tool) and start.holds(after)
     if follows:
         start = Window(after, after)
     else:
@@ -79,7 +79,10 @@ def request(run: OpenRun, r: Request, first_tool: int | None, base: tuple[int | 
             end = Window(limit, limit)
         else:
             end = end.after(start.lo).before(limit if limit is not None else t.stop if t is not None else None)
-    a, b = start.pick(), end.pick()
+    if start.lo is not None and start.lo == start.hi and end.lo is not None and end.lo == end.hi:
+        a, b, near = start.lo, end.lo, off
+    else:
+        a, b, near = start.pick(), end.pick(), max(start.slack, end.slack, off)
     if a is not None and b is not None and b < a:
         b = a
     unfinished = not r.over and r.error is None
@@ -92,7 +95,7 @@ def request(run: OpenRun, r: Request, first_tool: int | None, base: tuple[int | 
         start=a,
         end=None if unfinished else b,
         clock="derived",
-        uncertainty=max(start.slack, end.slack, off),
+        uncertainty=near,
         unfinished=unfinished,
         status="error" if r.error is not None else "ok" if r.over else "unset",
         error=r.error,

@@ -114,6 +114,8 @@ def stamp(raw: Raw) -> Window:
 
 
 _NUMBER: Final = frozenset(b"-0123456789")
+_NANOS: Final = tuple(10 ** (9 - digits) for digits in range(10))
+"""ns in one unit of the last digit of a fraction of so many digits."""
 
 
 def number(raw: Raw) -> int | None:
@@ -122,9 +124,9 @@ def number(raw: Raw) -> int | None:
         return None
     data = bytes(raw)
     whole, _, fraction = data.partition(b".")
-    if whole.isdigit() and fraction.isdigit() and len(whole) < 11:  # the usual form
-        ns = int(whole) * SECOND + int(fraction[:9].ljust(9, b"0"))
-        return ns if ns < 1 << 63 else None
+    if fraction.isdigit() and whole.isdigit() and whole < b"9223372036" and len(whole) < 11:  # the usual form
+        fraction = fraction[:9]
+        return int(whole + fraction) * _NANOS[len(fraction)]
     if data[0] not in _NUMBER:
         return None
     try:
@@ -182,7 +184,7 @@ class Stretch(Struct, frozen=True, gc=False):
 
 def _floats(c: Stretch) -> bool:
     """Whether the source states both ends and the duration."""
-    return c.duration is not None and c.start.exact and c.end.exact
+    return c.recorded or (c.duration is not None and c.start.exact and c.end.exact)
 
 
 def batch(calls: list[Stretch]) -> list[Stretch]:
