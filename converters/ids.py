@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Final
 
 _HEX: Final = "0123456789abcdefABCDEF"
+_ZERO: Final = "0" * 16
 
 
 def _digest(size: int, parts: tuple[str, ...]) -> str:
@@ -41,16 +42,18 @@ def is_id(text: str, length: int) -> bool:
 
 
 class Below:
-    """Span ids of one trace whose paths begin alike: what they have in common is joined once."""
+    """Span ids of one trace whose paths begin alike: what they have in common is digested once."""
 
     def __init__(self, trace: str, *path: str) -> None:
         self._path = (trace, *path)
-        self._common = "\0".join(self._path).encode("utf-8", "surrogatepass") + b"\0"
+        self._common = blake2b("\0".join(self._path).encode("utf-8", "surrogatepass") + b"\0", digest_size=8)
 
     def span_id(self, *path: str) -> str:
         """The id of the span at ``path`` below what these have in common."""
-        found = blake2b(self._common + "\0".join(path).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        return found if found.strip("0") else _digest(8, (*self._path, *path))
+        digest = self._common.copy()
+        digest.update("\0".join(path).encode("utf-8", "surrogatepass"))
+        found = digest.hexdigest()
+        return found if found != _ZERO else _digest(8, (*self._path, *path))
 
 
 def salted(native: str, salt: str) -> str:

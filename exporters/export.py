@@ -125,6 +125,7 @@ class Encoder:
         self._say_old, self._old = say_old, False
         self._say_large, self._large, self._sizes = say_large, False, Counter[str]()
         self._codec, self._plan, self.account = codec, plan, account
+        self._uncut = plan.max_attribute_bytes is None and plan.max_attributes is None and plan.census is None
         self._envelopes: dict[str, Envelope] = {}
         self._spans, self._ids = Seen(), Seen()
 
@@ -144,14 +145,10 @@ class Encoder:
         if plan.unique_span_ids and not self._ids.add(item.id):  # seen, and not in this trace
             account.warnings["span ids that occur in two traces: this backend keeps only the first"] += 1
         around = self._envelopes[item.trace_id]
-        dress = shared(item, plan.profile)
-        if dress is not None and dress.fits is plan and (data := self._codec.plain(item, dress)) is not None:
+        if self._uncut and (dress := shared(item, plan.profile)) is not None and (data := self._codec.plain(item, dress)) is not None:
             self._seen(item.start, item.end)
             return self.checked(Piece(around, item.id, item.parent_id is None, data)), item.parent_id
-        made = flatten(item, plan.profile)
-        flat = self.dress(made)
-        if dress is not None and flat is made and plan.census is None:
-            dress.fits = plan  # others in the same dress need no look
+        flat = self.dress(flatten(item, plan.profile))
         if item.start is not None:
             self._seen(flat.start, flat.end)
         return self.checked(Piece(around, flat.span_id, flat.parent_id is None, self._codec.span(flat))), flat.parent_id

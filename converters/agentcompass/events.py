@@ -17,16 +17,16 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from .. import ids
 from ..clock import SECOND, from_seconds
 from ..errors import ReadError, Report
 from ..jsonio import decode
 from ..model import ABSENT, Attempt, Clock, Error, Event, Item, Phase, Run, Status, Task, Value, raw
+from ..source import Block
 from ..source import Line as Bytes
 from .columns import EMPTY, NOTHING, event_of, payload_members, stray, take_number, unused
 from .naming import Identity, agent_of, attempt_id, header_of, run_key, task_id
-from .opened import Open, OpenPhase, OpenRun, OpenTask
-from .schema import LARGEST, Line, Zone, decode_line, decode_object, line_of, words
+from .opened import Open, OpenRun, OpenTask, columns
+from .schema import LARGEST, Line, Zone, decode_line, decode_lines, decode_object, kind, line_of, words
 
 PHASE_TYPES: Final = {
     "plan": "plan",
@@ -94,7 +94,7 @@ class Progress:
         self.runs: dict[Identity, OpenRun] = {}
         self.ended: set[Identity] = set()
         self.lines = 0
-        self._last: tuple[Identity, OpenRun] | None = None
+        self._last: OpenRun | None = None
         self.latest: OpenRun | None = None
         self._zone = Zone(None)
         self._second, self._second_ns = b"", 0
@@ -108,6 +108,17 @@ class Progress:
         """What there is to say of lines as such: the same in each share, so only one of them says it."""
 
     # ------------------------------------------------------------------------------------------------------ lines
+    def feed_block(self, block: Block) -> list[Item]:
+        """The same as `feed` for each of these lines."""
+        out: list[Item] = []
+        if self.wanted is None and (events := decode_lines(block.data, block.count)) is not None:
+            for number, event in enumerate(events, block.number + 1):
+                self._take(event, NOTHING, number, out)
+        else:
+            for line in block.lines():
+                out += self.feed(line)
+        return out
+
     def feed(self, line: Bytes) -> list[Item]:
         """What is complete with this line. A line that fails is searched for events that were glued to a torn one (fixture: glued-lines)."""
         out: list[Item] = []
@@ -125,7 +136,7 @@ class Progress:
         if self.wanted is None or event.task_id is None or self.wanted(event.task_id) or not self._pass(event):
             self._take(event, NOTHING, line.number, out)
             if not self.whole and not self._tail and self._last is not None and (tail := _TAIL(data)) is not None:
-                self._tail, self._of = tail.group(), self._last[1].first.run_id.encode("utf-8", "surrogatepass")
+                self._tail, self._of = tail.group(), self._last.first.run_id.encode("utf-8", "surrogatepass")
         return out
 
     def _passes(self, data: bytes) -> bool:
@@ -143,9 +154,9 @@ class Progress:
 
     def _pass(self, e: Line) -> bool:
         """What `_take` does with an event of a task that is not wanted, in a third of the time; False where there is more to it."""
-        if self._last is None or self._last[0] != (e.orchestration_id, e.request_index, e.run_id):
+        if self._last is None or self._last.identity != (e.orchestration_id, e.request_index, e.run_id):
             return False
-        time, span = self._time(e.timestamp), self._last[1].span
+        time, span = self._time(e.timestamp), self._last.span
         if time is None or time < span.last or self._until is not None or e.phase == "analyze":
             return False
         span.last = time
@@ -189,56 +200,56 @@ class Progress:
             return
         if odd:
             self.of_lines.note("odd-field", f"unexpected {', '.join(sorted(odd)[:5])} kept in source", "info", line=number)
-        self._take(event, {f"line.{name}": raw for name, raw in odd.items()}, number, out)
+        self._take(event, {f"line.{name}": raw.copy() for name, raw in odd.items()}, number, out)
 
     # ------------------------------------------------------------------------------------------------------ events
     def _take(self, e: Line, odd: dict[str, Raw], number: int, out: list[Item]) -> None:
         self.lines += 1
-        identity = (e.orchestration_id, e.request_index, e.run_id)
-        if self._newest and self._last is not None:  # the time of what `_passes` passed over
-            self._last[1].span.last = max(self._last[1].span.last, self._time(Raw(self._newest)) or 0)
-            self._newest = b""
-        if self._tail and (self._last is None or self._last[0] != identity or e.event == "run_finished"):
-            self._tail = b""
-        time = self._time(e.timestamp)
-        fresh = False
-        if self._last is not None and self._last[0] == identity:
-            run = self._last[1]
-        else:
-            known = self.runs.get(identity)
-            fresh = known is None
-            if known is None:
-                if identity in self.ended:
-                    self.of_lines.note("late-event", f"{e.event} after the end of its run passed over", "lost", line=number)
-                    return
-                known = self._begin(identity, e, time, number, out)
-            run = known
-            self._last = (identity, run)
-            self.latest = run
+        run = self._last
+        if run is None or columns(e) != run.columns or self._tail or self._until is not None:
+            if (run := self._run_of(e, number, out)) is None:
+                return
+            odd = stray(e, run.first, odd)
+        elif e.payload != EMPTY and kind(e.payload) != "object":
+            odd = stray(e, run.first, odd)
         span = run.span
-        if self._until is not None and time is not None and not fresh:
-            if time <= self._until:
-                return  # read before the file began anew
-            self._until = None
+        time = self._time(e.timestamp)
         if time is None:
             self.of_lines.note("no-time", f"{e.event} has no readable timestamp; takes that of the event before", line=number)
             time = span.last
         elif time < span.last:
             self.of_lines.note("clock-back", f"{e.event} is stamped before the event above it", "info", line=number)
-        if time > span.last:
+        else:
             span.last = time
         if e.phase == "analyze" and e.event == "phase_changed":
             run.analysis = True
-        if self.wanted is not None and e.task_id is not None and not self.wanted(e.task_id):
-            return
-        first = run.first
-        payload = e.payload
-        if e.request_key != first.request_key or e.request_name != first.request_name or (payload != EMPTY and bytes(payload)[:1] != b"{"):
-            odd = stray(e, first, odd)
         if e.task_id is None:
             self._run_event(run, e, odd, time, number, out)
-        else:
+        elif self.wanted is None or self.wanted(e.task_id):
             self._task_event(run, e, odd, time, number, out)
+
+    def _run_of(self, e: Line, number: int, out: list[Item]) -> OpenRun | None:
+        """The run that an event is of, which begins with it when it is new; None when the event is passed over."""
+        identity = (e.orchestration_id, e.request_index, e.run_id)
+        last = self._last
+        if self._newest and last is not None:  # the time of what `_passes` passed over
+            last.span.last = max(last.span.last, self._time(Raw(self._newest)) or 0)
+            self._newest = b""
+        if self._tail and (last is None or last.identity != identity or e.event == "run_finished"):
+            self._tail = b""
+        run = last if last is not None and last.identity == identity else self.runs.get(identity)
+        fresh = run is None
+        if run is None:
+            if identity in self.ended:
+                self.of_lines.note("late-event", f"{e.event} after the end of its run passed over", "lost", line=number)
+                return None
+            run = self._begin(identity, e, self._time(e.timestamp), number, out)
+        self._last = self.latest = run
+        if self._until is not None and not fresh and (time := self._time(e.timestamp)) is not None:
+            if time <= self._until:
+                return None  # read before the file began anew
+            self._until = None
+        return run
 
     def _time(self, raw: Raw) -> int | None:
         whole, _, fraction = (data := bytes(raw)).partition(b".")
@@ -269,7 +280,7 @@ class Progress:
             odd = unused(e, odd, "phase", "status", "attempt", "category")
             run.model, run.benchmark = words(payload.pop("model", ABSENT)), words(payload.pop("benchmark", ABSENT))
             run.harness, run.environment = words(payload.pop("harness", ABSENT)), words(payload.pop("environment", ABSENT))
-            span.source.update((f"run_started.{k}", v.copy()) for k, v in {**payload, **odd}.items())
+            span.source.update((f"run_started.{k}", v) for k, v in {**payload, **odd}.items())
         elif e.event == "run_finished":
             odd = unused(e, odd, "phase", "attempt", "category")
             del self.runs[run.identity]
@@ -307,35 +318,35 @@ class Progress:
                 task.category = e.category
             else:
                 odd = {**odd, "line.category": raw(e.category)}
-        kind = e.event
-        if kind == "phase_changed" and e.phase is not None:
+        what = e.event
+        if what == "phase_changed" and e.phase is not None:
             self._phase(run, target, e, odd, time, out)
-        elif kind == "attempt_finished" and e.attempt is not None:
+        elif what == "attempt_finished" and e.attempt is not None:
             self._attempt(run, task, name, e, odd, time, out)
-        elif kind == "task_finished":
+        elif what == "task_finished":
             self._task(run, task, name, e, odd, time, out)
-        elif kind == "attempt_started" and target is not task:
+        elif what == "attempt_started" and target is not task:
             odd = unused(e, odd, "phase", "status")
             if (payload := payload_members(e.payload)) or odd:
-                target.source.update((f"{kind}.{k}", v.copy()) for k, v in {**payload, **odd}.items())
-        elif kind == "task_started":
+                target.source.update((f"{what}.{k}", v) for k, v in {**payload, **odd}.items())
+        elif what == "task_started":
             payload = payload_members(e.payload)
             odd = unused(e, odd, "phase", "status")
             task.index, task.total = take_number(payload, "index"), take_number(payload, "total")
-            task.source.update((f"{kind}.{k}", v.copy()) for k, v in {**payload, **odd}.items())
+            task.source.update((f"{what}.{k}", v) for k, v in {**payload, **odd}.items())
         else:
             payload = payload_members(e.payload)
-            if kind == "attempt_retry":
-                self._close_phase(run, target, time, out)
+            if what == "attempt_retry":
+                self._close_phase(target, time, out)
                 target.retries += 1
                 if words(payload.get("scope", ABSENT)) == "attempt" and words(payload.get("stage", ABSENT)) != "recovery":
                     target.retry += 1
-            elif kind not in EVENTS:
-                self.report.note("unknown-event", f"event {kind!r} kept as an event of its span", "info", line=number)
+            elif what not in EVENTS:
+                self.report.note("unknown-event", f"event {what!r} kept as an event of its span", "info", line=number)
             held = target.events
-            if kind == "execution_plan_resolved" and target.phase is not None and target.phase.name == e.phase:
+            if what == "execution_plan_resolved" and target.phase is not None and target.phase.name == e.phase:
                 held = target.phase.events
-                target.phase.last = time
+                target.phase.end = time
             self._keep(held, e, odd, payload, time)
 
     def _keep(self, held: list[Event], e: Line, odd: dict[str, Raw], payload: dict[str, Raw], time: int) -> None:
@@ -350,56 +361,49 @@ class Progress:
         phase = owner.phase
         payload = payload_members(e.payload)
         if phase is not None and phase.name == name:
-            phase.last = time
+            phase.end = time
             self._keep(phase.events, e, odd, payload, time)
         else:
-            self._close_phase(run, owner, time, out)
+            if phase is not None:
+                self._close_phase(owner, time, out)
             nth = owner.seen[name] = owner.seen.get(name, 0) + 1
-            source = {k: v.copy() for k, v in {**payload, **odd}.items()} if payload or odd else {}
-            phase = owner.phase = OpenPhase(name, f"{name}#{nth}", time, owner.retry, source)
-            phase.word = e.status
-        if e.status is not None:
-            phase.status = "error" if e.status in ("error", "failed") else phase.status
-            if phase.status == "error":
-                phase.error = Error(type=e.status, message=words(payload.get("error", ABSENT)))
+            key = f"{name}#{nth}"
+            phase = owner.phase = Phase(
+                id=run.below.span_id(owner.id, "phase", key),
+                trace_id=run.trace,
+                name=name,
+                key=key,
+                parent_id=owner.id,
+                start=time,
+                end=time,
+                clock="derived",
+                source={**payload, **odd} if payload or odd else {},
+                type=PHASE_TYPES.get(name),
+                retry=owner.retry,
+            )
+            if e.status is not None:
+                phase.attributes["agentcompass.status"] = e.status
+        if e.status in ("error", "failed"):
+            phase.status = "error"
+        if e.status is not None and phase.status == "error":
+            phase.error = Error(type=e.status, message=words(payload.get("error", ABSENT)))
 
-    def _close_phase(self, run: OpenRun, owner: Open, time: int | None, out: list[Item]) -> None:
-        """``time`` None: the run is over and the phase has no end of its own."""
+    def _close_phase(self, owner: Open, time: int | None, out: list[Item]) -> None:
+        """``time`` None: the run is over and the phase has no end of its own but the last that was heard of it."""
         phase, owner.phase = owner.phase, None
         if phase is None:
             return
-        end = time if time is not None else phase.last
-        if end < phase.start:
-            end = phase.start
-        if end > owner.child:
-            owner.child = end
-        span = Phase(
-            id=ids.span_id(run.trace, owner.id, "phase", phase.key),
-            trace_id=run.trace,
-            name=phase.name,
-            key=phase.key,
-            parent_id=owner.id,
-            start=phase.start,
-            end=end,
-            clock="derived",
-            unfinished=time is None,
-            source=phase.source,
-            type=PHASE_TYPES.get(phase.name),
-            retry=phase.retry,
-        )
-        # Few phases have any of what follows, and there are more phases than anything else.
-        if phase.status != "unset":
-            span.status, span.error = phase.status, phase.error
-        if phase.word is not None:
-            span.attributes["agentcompass.status"] = phase.word
-        if phase.events:
-            span.events = phase.events
-            if phase.name == "plan" and time is not None:
-                # The limiter is taken after the plan is resolved: from then on the attempt waits for a free slot.
-                resolved = [x.time for x in phase.events if x.name == "execution_plan_resolved" and x.time is not None]
-                if resolved:
-                    span.attributes["agentcompass.queue_seconds"] = (end - resolved[-1]) / 1e9
-        out.append(span)
+        start, end = phase.start or 0, time if time is not None else phase.end or 0
+        phase.end = end = max(end, start)
+        owner.child = max(owner.child, end)
+        if time is None:
+            phase.unfinished = True
+        elif phase.events and phase.name == "plan":
+            # The limiter is taken after the plan is resolved: from then on the attempt waits for a free slot.
+            resolved = [x.time for x in phase.events if x.name == "execution_plan_resolved" and x.time is not None]
+            if resolved:
+                phase.attributes["agentcompass.queue_seconds"] = (end - resolved[-1]) / 1e9
+        out.append(phase)
 
     def _attempt(
         self,
@@ -416,13 +420,13 @@ class Progress:
         n = e.attempt if e is not None and e.attempt is not None else number
         one = task.attempts[n]
         assert one is not None
-        self._close_phase(run, one, time, out)
+        self._close_phase(one, time, out)
         task.attempts[n] = None
         source = one.source
         if e is not None:
             odd = unused(e, odd, "phase")
             run.attempts_finished += 1
-            source.update((f"attempt_finished.{k}", v.copy()) for k, v in {**payload_members(e.payload), **odd}.items())
+            source.update((f"attempt_finished.{k}", v) for k, v in {**payload_members(e.payload), **odd}.items())
         end = max(time if e is not None and time is not None else max(one.last, one.child), one.start)
         task.child = max(task.child, end)
         status = e.status if e is not None else None
@@ -459,7 +463,7 @@ class Progress:
         for n, one in task.attempts.items():
             if one is not None:
                 self._attempt(run, task, name, None, NOTHING, time, out, n)
-        self._close_phase(run, task, time, out)
+        self._close_phase(task, time, out)
         del run.tasks[name]
         run.done.add(task.id)
         attributes: dict[str, Value] = {}
@@ -483,7 +487,7 @@ class Progress:
                     task.index = found
                 else:
                     task.total = found
-            task.source.update((f"task_finished.{k}", v.copy()) for k, v in {**payload, **odd}.items())
+            task.source.update((f"task_finished.{k}", v) for k, v in {**payload, **odd}.items())
             if _STATUS.get(status) == "error":
                 error = Error(type=severity or status)
         if task.total is not None:
@@ -526,7 +530,7 @@ class Progress:
         if _STATUS.get(status) == "error":
             error = Error(type=ERROR_TYPES.get(status or "", status), message=words(payload.pop("error", ABSENT)))
         if e is not None:
-            span.source.update((f"run_finished.{k}", v.copy()) for k, v in {**payload, **odd}.items())
+            span.source.update((f"run_finished.{k}", v) for k, v in {**payload, **odd}.items())
         first = run.first
         attributes: dict[str, Value] = {}
         for key, value in (
@@ -584,18 +588,16 @@ def _clock(stated: bool) -> Clock:
     return "recorded" if stated else "derived"
 
 
-def read_lines(
-    lines: Iterator[Bytes], report: Report, format: str, wanted: Callable[[str], bool] | None = None, whole: bool = True
+def read_blocks(
+    blocks: Iterator[Block], report: Report, format: str, wanted: Callable[[str], bool] | None = None, whole: bool = True
 ) -> Iterator[Item]:
     """All items of a stream, or of the ``wanted`` tasks; see `Progress`."""
     progress = Progress(report, format)
     progress.wanted, progress.whole = wanted, whole
     if not whole:
         progress.of_lines = Report()
-    feed = progress.feed
-    for line in lines:
-        if items := feed(line):
-            yield from items
+    for block in blocks:
+        yield from progress.feed_block(block)
     yield from progress.close()
     if not progress.lines and whole:
         raise ReadError(
@@ -603,4 +605,4 @@ def read_lines(
         )
 
 
-__all__ = ["EVENTS", "PHASE_TYPES", "RUN_PHASES", "Progress", "read_lines"]
+__all__ = ["EVENTS", "PHASE_TYPES", "RUN_PHASES", "Progress", "read_blocks"]

@@ -1,24 +1,21 @@
-"""What of a stream is open: runs, tasks, attempts and phases whose end has not come. Plain state; the rules are in `events`."""
+"""What of a stream is open: runs, tasks and attempts whose end has not come. Plain state; the rules are in `events`. A phase that is open is its span, whose end is
+the last that was heard of it."""
 
 from __future__ import annotations
 
-from msgspec import Raw
+from operator import attrgetter
 
-from ..model import Error, Event, Status, TraceHeader
+from msgspec import Raw
+from msgspec.structs import replace
+
+from ..ids import Below
+from ..model import ABSENT, Event, Phase, TraceHeader
 from ..seen import Seen
 from .naming import Identity, run_id
 from .schema import Line
 
-
-class OpenPhase:
-    __slots__ = ("error", "events", "key", "last", "name", "retry", "source", "start", "status", "word")
-
-    def __init__(self, name: str, key: str, start: int, retry: int, source: dict[str, Raw]) -> None:
-        self.name, self.key, self.start, self.last, self.retry, self.source = name, key, start, start, retry, source
-        self.events: list[Event] = []
-        self.status: Status = "unset"
-        self.error: Error | None = None
-        self.word: str | None = None
+columns = attrgetter("orchestration_id", "request_index", "run_id", "request_key", "request_name")
+"""What is the same on all lines of a run; the first three of them are its `Identity`."""
 
 
 class Open:
@@ -28,7 +25,7 @@ class Open:
 
     def __init__(self, id: str, time: int, started: bool) -> None:
         self.id, self.start, self.last, self.child, self.started = id, time, time, time, started
-        self.phase: OpenPhase | None = None
+        self.phase: Phase | None = None
         self.seen: dict[str, int] = {}
         self.retry = 0
         self.retries = 0
@@ -51,8 +48,11 @@ class OpenRun:
     """A run whose ``run_finished`` has not come."""
 
     def __init__(self, identity: Identity, first: Line, time: int, header: TraceHeader) -> None:
-        self.identity, self.first, self.header = identity, first, header
+        self.identity, self.header = identity, header
+        self.first = replace(first, timestamp=ABSENT, payload=ABSENT)  # they would keep all lines that were read with it
+        self.columns = columns(first)
         self.trace = header.id
+        self.below = Below(header.id)
         self.span = Open(run_id(header.id), time, False)
         self.tasks: dict[str, OpenTask] = {}
         self.done = Seen()

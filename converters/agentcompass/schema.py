@@ -39,8 +39,10 @@ class Line(Struct, gc=False, forbid_unknown_fields=True):
     request_index: int | None = None
 
 
+_BEGIN: Final = b'{"run_id"'
 KEYS: Final = Line.__struct_fields__
-decode_line = msgspec.json.Decoder(Line).decode
+_lines = msgspec.json.Decoder(Line)
+decode_line = _lines.decode
 decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _list = msgspec.json.Decoder(list[Raw]).decode
 _number = msgspec.json.Decoder(int | float).decode
@@ -48,6 +50,18 @@ _flag = msgspec.json.Decoder(bool).decode
 _any = msgspec.json.Decoder().decode
 
 _BAD = (msgspec.DecodeError, RecursionError)
+
+
+def decode_lines(data: bytes, count: int) -> list[Line] | None:
+    """The events of ``count`` lines, one a line; None where any of them has more to it than that."""
+    try:
+        if not data.isascii():
+            data.decode()  # msgspec looks only at the strings that it decodes, not into a payload
+        events = _lines.decode_lines(data)
+    except (*_BAD, UnicodeDecodeError):
+        return None
+    begun = data.startswith(_BEGIN) + data.count(b"\n" + _BEGIN)
+    return events if len(events) == count == begun else None
 
 
 def absent() -> Raw:
@@ -231,6 +245,7 @@ __all__ = [
     "Zone",
     "absent",
     "decode_line",
+    "decode_lines",
     "decode_object",
     "duration",
     "fields",

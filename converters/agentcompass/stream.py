@@ -10,7 +10,7 @@ from ..errors import Report
 from ..model import Item
 from ..registry import WORTH, ReadOptions, Share, evenly
 from ..source import Source
-from .events import read_lines
+from .events import read_blocks
 from .follow import follow_stream
 
 FORMAT = "agentcompass-progress"
@@ -22,12 +22,12 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
         yield from follow_stream(source.path, report, options, FORMAT)
         return
     if (share := options.share) is None:
-        yield from read_lines(source.lines(), report, FORMAT)
+        yield from read_blocks(source.blocks(), report, FORMAT)
         return
     # The last share decodes all lines, to tell of those that can't be read: it gets twelve tasks for thirteen of the others.
     k, count = share[:2]
     wanted = lru_cache(1 << 12)(lambda task: min(crc32(task.encode("utf-8", "surrogatepass")) % (13 * count - 1) // 13, count - 1) == k)
-    yield from read_lines(source.lines(), report, FORMAT, wanted, whole=share[0] == share[1] - 1)
+    yield from read_blocks(source.blocks(), report, FORMAT, wanted, whole=share[0] == share[1] - 1)
 
 
 def shares(source: Source, most: int, least: int) -> list[Share]:

@@ -3,38 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, Final
 
-from ..model import AnySpan, Phase
+from msgspec.structs import replace
+
+from ..model import AnySpan, Attempt, Phase, Task
 from . import gen_ai, native, openinference
-from .flat import ERROR, OK, UNSET, Attributes, FlatSpan, Profile, Shared
+from .flat import ERROR, OK, UNSET, Attributes, Dress, FlatSpan, Own, Profile
 
 _STATUS = {"unset": UNSET, "ok": OK, "error": ERROR}
 GENERIC = Profile()
 
-# Phases are most spans of a large benchmark run, and nearly all of them say the same few things: what they are dressed in is made once. What a dress
-# depends on, and what a phase must not have to be one of those; a test holds that every field is in one of them.
-_DRESS: Final = ("name", "key", "type", "operation", "conversation_id", "clock", "uncertainty", "unfinished", "reused", "status", "retry")
-_RARE: Final = ("error", "events", "links", "scores", "artifacts", "attributes", "input", "output")
-_dress: Final[Callable[[Phase], Any]] = attrgetter(*_DRESS)
-_rare: Final[Callable[[Phase], tuple[Any, ...]]] = attrgetter(*_RARE)
-_dresses: dict[tuple[Any, ...], Shared] = {}
+# Most spans of a large benchmark run are phases, attempts and tasks that say the same few things: what they are dressed in is made once, and kept by all that it
+# depends on, which is every field that is not in one of these lists.
+_BESIDE: Final = ("id", "trace_id", "parent_id", "start", "end", "attributes", "events", "source")
+"""What stands beside a dress, or (``source``) is sent only in a carry."""
+_OWN: Final[dict[type, tuple[str, ...]]] = {Phase: (), Attempt: ("name",), Task: ("name", "key", "native_id", "index")}
+"""What stands in an attribute as it is, and must be there."""
+_RARE: Final = ("error", "links", "scores", "artifacts", "input", "output", "expected", "messages", "usage")
+"""What a span must not have to be one of many."""
+_dresses: dict[tuple[Any, ...], Dress | None] = {}
 _KEPT: Final = 4096
 
 
-def shared(span: AnySpan, profile: Profile = GENERIC) -> Shared | None:
-    """What ``span`` is dressed in together with many others; None for a span that says something of its own."""
-    if span.__class__ is not Phase or profile.carry or profile.name != "generic" or any(_rare(span)):
+@cache
+def _getters(kind: type) -> tuple[Callable[[Any], Any], Callable[[Any], tuple[Any, ...]], Callable[[Any], tuple[Any, ...]] | None]:
+    """Of a kind of span: what its dress depends on, what it must not have, and what is its own."""
+    fields: tuple[str, ...] = kind.__struct_fields__  # type: ignore[attr-defined]
+    own = _OWN[kind]
+    facts = [f for f in fields if f not in (*_BESIDE, *_RARE, *own)]
+    return attrgetter(*facts), attrgetter(*(f for f in fields if f in _RARE)), attrgetter("name", *own) if own else None
+
+
+def shared(span: AnySpan, profile: Profile = GENERIC) -> Dress | None:
+    """What ``span`` is dressed in together with many others, apart from its attributes and events; None for a span that says something else of its own."""
+    kind = span.__class__
+    if kind not in _OWN or profile.carry or profile.name != "generic":
         return None
-    key = (profile.dialect, span.start is None, span.end is None, _dress(span))
-    if (known := _dresses.get(key)) is None:
+    facts, rare, own = _getters(kind)
+    if any(rare(span)) or (own is not None and not all(own(span))):
+        return None
+    if kind is Attempt and span.name == f"attempt {span.number}":  # type: ignore[union-attr]
+        return None  # that goes without saying
+    key = (kind, profile.dialect, span.start is None, span.end is None, facts(span))
+    try:
+        return _dresses[key]
+    except KeyError:
         if len(_dresses) >= _KEPT:
             _dresses.clear()
-        known = _dresses[key] = Shared(_attributes(span, profile), *gen_ai.name_and_kind(span), _STATUS[span.status])
-    return known
+        model = replace(span, attributes={}, **{field: Own(field) for field in _OWN[kind]})
+        made = Dress(_attributes(model, profile), *gen_ai.name_and_kind(model), _STATUS[span.status])
+        found = _dresses[key] = made if made.fits else None
+        return found
 
 
 def flatten(span: AnySpan, profile: Profile = GENERIC) -> FlatSpan:
@@ -42,18 +65,6 @@ def flatten(span: AnySpan, profile: Profile = GENERIC) -> FlatSpan:
     any time stands at 0 and says so in ``spanport.start.unknown``."""
     start = span.start if span.start is not None else 0
     end = span.end if span.end is not None else start
-    if (dress := shared(span, profile)) is not None:
-        return FlatSpan(
-            trace_id=span.trace_id,
-            span_id=span.id,
-            parent_id=span.parent_id,
-            name=dress.name,
-            kind=dress.kind,
-            start=start,
-            end=end,
-            attributes=dress,
-            status=dress.status,
-        )
     name, kind = gen_ai.name_and_kind(span)
     events = [native.event(e, end, profile) for e in span.events] if span.events else []
     if span.scores:

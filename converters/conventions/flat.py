@@ -7,26 +7,51 @@ Attribute values are plain Python values (str, bool, int, float, lists and dicts
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
 FlatValue = str | bytes | bool | int | float | list[Any] | dict[str, Any] | None
 Attributes = list[tuple[str, Any]]
+INT64: Final = range(-(1 << 63), 1 << 63)
 
 
-class Shared(list[tuple[str, Any]]):
-    """Attributes that many spans have, made once and never changed, with the name, the kind and the status that go with them. ``proto``, ``json``: as the two
-    encodings write what stands before and after the times, once they have; ``fits``: the last plan of an export that changed nothing in them."""
+class Own(str):
+    """Stands in a dress where each span has something of its own: the value of its field of this name."""
 
-    __slots__ = ("fits", "json", "kind", "name", "proto", "status")
+    __slots__ = ()
 
-    def __init__(self, given: Attributes, name: str, kind: int, status: int) -> None:
-        super().__init__(given)
-        self.name, self.kind, self.status = name, kind, status
-        self.fits: object = None
-        self.proto: tuple[bytes, bytes] | None = None
-        self.json: tuple[bytes, bytes] | None = None
+
+class Dress:
+    """What many spans are dressed in, made once: a flat span's attributes, name, kind and status, with `Own` where they differ. Values are texts and numbers that OTLP
+    holds as they are, each name occurs once. ``proto``, ``json``: what the two encodings make of it, once they have."""
+
+    __slots__ = ("attributes", "json", "kind", "name", "names", "proto", "status")
+
+    def __init__(self, attributes: Attributes, name: str, kind: int, status: int) -> None:
+        self.attributes, self.name, self.kind, self.status = attributes, name, kind, status
+        self.names = frozenset(key for key, _ in attributes)
+        self.proto: Any = None
+        self.json: Any = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether it holds what a dress may hold."""
+        return (
+            len(self.names) == len(self.attributes)
+            and all(name and name.isascii() for name in self.names)
+            and all(fits(value) for _, value in self.attributes)
+            and fits(self.name)
+        )
+
+
+def fits(value: Any) -> bool:
+    """Whether a value is a text or a number that OTLP holds as it is."""
+    kind = value.__class__
+    if kind is str or kind is Own:
+        return bool(value.isascii())
+    return kind is bool or (kind is int and value in INT64) or (kind is float and isfinite(value))
 
 
 INTERNAL: Final = 1

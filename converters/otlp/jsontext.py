@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..conventions.flat import Attributes, FlatSpan, Shared
+from ..conventions.flat import Attributes, Dress, FlatSpan, Own
 from ..ids import is_id
 from ..model import AnySpan
 from ..text import safe_text
@@ -111,20 +111,19 @@ def span(given: FlatSpan) -> bytes:
     return b"".join(out)
 
 
-def plain(given: AnySpan, dress: Shared) -> bytes | None:
-    """What `span` gives for a span that has ids, times and this dress and nothing else, without a flat span; None where one of these is not as it should be."""
+def plain(given: AnySpan, dress: Dress) -> bytes | None:
+    """What `span` gives for a span that has ids, times and this dress and nothing of its own, without a flat span; None for any other, and where one of these is not as it
+    should be."""
     start, end = given.start, given.end
     own, trace, parent = given.id, given.trace_id, given.parent_id
     if start is None or end is None or not 0 < start <= end <= _MAX_TIME or not (is_id(own, 16) and is_id(trace, 32)):
         return None
-    if parent is not None and not is_id(parent, 16):
+    if (parent is not None and not is_id(parent, 16)) or given.attributes or given.events:
         return None
     if (around := dress.json) is None:
-        status = b'"code":%d' % dress.status if dress.status else b""
-        around = dress.json = (
-            b'"flags":256,"name":%s,"kind":%d,' % (string(dress.name), dress.kind),
-            b'"attributes":%s,"status":{%s}}' % (attributes(dress), status),
-        )
+        around = dress.json = () if any(value.__class__ is Own for _, value in dress.attributes) else _around(dress)
+    if not around:
+        return None
     above = b"" if parent is None else b'"parentSpanId":"%s",' % parent.encode()
     return b'{"traceId":"%s","spanId":"%s",%s%s"startTimeUnixNano":"%d","endTimeUnixNano":"%d",%s' % (
         trace.encode(),
@@ -134,6 +133,15 @@ def plain(given: AnySpan, dress: Shared) -> bytes | None:
         start,
         end,
         around[1],
+    )
+
+
+def _around(dress: Dress) -> tuple[bytes, bytes]:
+    """What stands before and after the times."""
+    status = b'"code":%d' % dress.status if dress.status else b""
+    return (
+        b'"flags":256,"name":%s,"kind":%d,' % (string(dress.name), dress.kind),
+        b'"attributes":%s,"status":{%s}}' % (attributes(dress.attributes), status),
     )
 
 

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final
 
-from ..conventions.flat import Attributes, FlatSpan, Shared
+from ..conventions.flat import INT64 as _INT64
+from ..conventions.flat import Attributes, Dress, FlatSpan, Own
 from ..ids import is_id
-from ..model import AnySpan
+from ..model import AnySpan, Event
 from ..text import safe_text
 
 FLAGS: Final = 0x100  # "is_remote is known, and false", as the SDK sets it
@@ -25,7 +26,6 @@ _FLAGS_6: Final = b"\x35\x00\x01\x00\x00"  # Link.flags, field 6, fixed32
 _TIMES: Final = Struct("<BQBQ").pack  # start (7) and end (8), fixed64
 _FIXED64: Final = Struct("<BQ").pack
 _DOUBLE: Final = Struct("<Bd").pack
-_INT64 = range(-(1 << 63), 1 << 63)
 _U64 = (1 << 64) - 1
 _MAX_TIME: Final = (1 << 63) - 1
 _ZERO: Final = bytes(8)
@@ -146,27 +146,20 @@ def _name_and_kind(name: str, kind: int) -> bytes:
     return known
 
 
-# Ids of traces and of parents: the same for many spans.
+# The fields of the ids of traces and of parents, the same for many spans. Only what is an id is kept.
 _traces: dict[str, bytes] = {}
 _parents: dict[str, bytes] = {}
 
 
 def _id(known: dict[str, bytes], tag: bytes, text: str) -> bytes:
+    """The field of an id (``tag`` says how many bytes it has), or of what stands in its place."""
     if (found := known.get(text)) is None:
-        if len(known) > 4096:
-            known.clear()
-        found = known[text] = tag + bytes.fromhex(text)
+        found = tag + bytes.fromhex(text)
+        if is_id(text, 2 * tag[1]):
+            if len(known) > 4096:
+                known.clear()
+            known[text] = found
     return found
-
-
-# The same, of those that are ids.
-_usual_traces: dict[str, bytes] = {}
-_usual_parents: dict[str, bytes] = {}
-
-
-def _usual_id(known: dict[str, bytes], tag: bytes, text: str) -> bytes | None:
-    """The field of an id that is one (``tag`` says how many bytes it has); None for anything else."""
-    return _id(known, tag, text) if is_id(text, 2 * tag[1]) else None
 
 
 def span(given: FlatSpan) -> bytes:
@@ -208,27 +201,96 @@ def span_pieces(given: FlatSpan) -> list[bytes]:
     return out
 
 
-def plain(given: AnySpan, dress: Shared) -> bytes | None:
-    """What `span` gives for a span that has ids, times and this dress and nothing else, without a flat span; None where one of these is not as it should be."""
-    start, end = given.start, given.end
+class _Dressed:
+    """A dress as it is written. ``name``: the fields of name and kind (None: the span's own name); ``attributes``: KeyValues, and the heads of those whose value is
+    a field of the span; ``tail``: what comes after attributes and events."""
+
+    __slots__ = ("attributes", "kind", "name", "tail")
+
+    def __init__(self, dress: Dress) -> None:
+        self.kind = dress.kind
+        self.name = None if dress.name.__class__ is Own else _name_and_kind(dress.name, dress.kind)
+        self.attributes: list[bytes | tuple[str, str]] = []
+        shared: list[bytes] = []
+        for pair in dress.attributes:
+            if pair[1].__class__ is Own:
+                self.attributes += (b"".join(shared), (pair[0], str(pair[1])))
+                shared = []
+            else:
+                attributes(b"\x4a", [pair], shared)
+        self.attributes.append(b"".join(shared))
+        self.tail = (_delimited(b"\x7a", b"\x18" + varint(dress.status)) if dress.status else b"") + _FLAGS_16
+
+
+def plain(given: AnySpan, dress: Dress) -> bytes | None:
+    """What `span` gives for a span with this dress, without a flat span; None where anything that is its own is not as it should be."""
+    start, end, parent = given.start, given.end, given.parent_id
     if start is None or end is None or not 0 < start <= end <= _MAX_TIME:
         return None
-    parent = given.parent_id
-    trace = _usual_traces.get(given.trace_id) or _usual_id(_usual_traces, b"\x0a\x10", given.trace_id)
-    above = b"" if parent is None else _usual_parents.get(parent) or _usual_id(_usual_parents, b"\x22\x08", parent)
     try:
         own = bytes.fromhex(given.id)  # passes over blanks, so that the bytes are counted too
-    except ValueError:
+        trace = _traces.get(given.trace_id) or _id(_traces, b"\x0a\x10", given.trace_id)
+        above = b"" if parent is None else _parents.get(parent) or _id(_parents, b"\x22\x08", parent)
+        if (
+            len(own) != 8
+            or len(given.id) != 16
+            or own == _ZERO
+            or given.trace_id not in _traces
+            or not (parent is None or parent in _parents)
+        ):
+            return None
+        if (made := dress.proto) is None:
+            made = dress.proto = _Dressed(dress)
+        name, times, shared = made.name, _TIMES(0x39, start, 0x41, end), made.attributes
+        if len(shared) == 1 and not given.attributes and not given.events:
+            return b"".join((trace, b"\x12\x08", own, above, name, times, shared[0], made.tail))
+        if name is None:
+            text = given.name.encode()
+            name = b"\x2a" + varint(len(text)) + text + (b"\x30" + varint(made.kind))
+        out = [trace, b"\x12\x08", own, above, name, times]
+        for piece in shared:
+            out.append(piece if piece.__class__ is bytes else _simple(b"\x4a", piece[0], getattr(given, piece[1])))
+        if given.attributes:
+            if not dress.names.isdisjoint(given.attributes):
+                return None
+            out += [_simple(b"\x4a", key, value) for key, value in given.attributes.items()]
+        if given.events:
+            out += [_simple_event(event) for event in given.events]
+        out.append(made.tail)
+        return b"".join(out)
+    except ValueError:  # no id, or a value that OTLP can't hold as it is
         return None
-    if trace is None or above is None or len(own) != 8 or len(given.id) != 16 or own == _ZERO:
-        return None
-    if (around := dress.proto) is None:
-        pieces: list[bytes] = []
-        attributes(b"\x4a", dress, pieces)
-        if dress.status:
-            pieces.append(_delimited(b"\x7a", b"\x18" + varint(dress.status)))
-        around = dress.proto = (_name_and_kind(dress.name, dress.kind), b"".join((*pieces, _FLAGS_16)))
-    return b"".join((trace, b"\x12\x08", own, above, around[0], _TIMES(0x39, start, 0x41, end), around[1]))
+
+
+def _simple(tag: bytes, name: str, value: Any) -> bytes:
+    """A KeyValue under ``tag`` of a text or a number. ValueError for anything else, and for what OTLP can't hold as it is."""
+    kind = value.__class__
+    if kind is str:
+        text = value.encode()
+        body = b"\x0a" + varint(len(text)) + text
+    elif kind is int and value in _INT64:
+        body = b"\x18" + varint(value & _U64)
+    elif kind is float and value - value == 0:
+        body = _DOUBLE(0x21, value)
+    elif kind is bool:
+        body = b"\x10\x01" if value else b"\x10\x00"
+    else:
+        raise ValueError(value)
+    if not name or not name.isascii():
+        raise ValueError(name)
+    key, size = _keys.get(name) or _key(name), varint(len(body))
+    return b"".join((tag, varint(len(key) + len(size) + len(body)), key, size, body))
+
+
+def _simple_event(event: Event) -> bytes:
+    """The field of an event whose attributes are texts and numbers. ValueError as with `_simple`."""
+    time = event.time
+    if time is None or not 0 <= time <= _MAX_TIME:
+        raise ValueError(time)
+    name = event.name.encode()
+    size = varint(len(name))
+    more = b"".join([_simple(b"\x1a", key, value) for key, value in event.attributes.items()]) if event.attributes else b""
+    return b"".join((b"\x5a", varint(10 + len(size) + len(name) + len(more)), _FIXED64(0x09, time), b"\x12", size, name, more))
 
 
 def resource_spans_head(resource: Attributes, scope: str, version: str) -> tuple[bytes, bytes]:

@@ -75,28 +75,27 @@ class Redactor:
         span: AnySpan = item  # type: ignore[assignment]
         of_texts, of_more = _fields(span.__class__)
         texts, more = of_texts(span), of_more(span)
-        # Numbers, ids and the names of the model's own fields are not looked at.
-        held: list[Any] = []
-        if any(more):
-            held = [value for value in more if value and not (value.__class__ is dict and _is_bare(value))]
-            if span.events and not self._source:
-                events = [(e.name, e.attributes) for e in span.events if not _is_bare(e.attributes) or not self._are_clean((e.name,))]
-                held = [value for value in held if value is not span.events]
-                held.extend(events)
-        if self._source and span.source:
-            held.append(span.source)
-        if held:
-            if in_json(_encode((texts, held, None if self._are_ids(span) else _ids(span)))):
-                return self._mended(span, _encode(span if self._source else _without_source(span)))
-        elif not (self._are_clean(texts) and (self._are_ids(span) or self._are_clean(_ids(span)))):
-            return self._mended(span, _encode(span if self._source else _without_source(span)))
-        return span
+        if (texts in self._clean or self._are_clean(texts)) and (self._are_ids(span) or self._are_clean(_ids(span))):
+            held = self._held(span, more) if any(more) else []
+            if self._source and span.source:
+                held.append(span.source)
+            if not held or not in_json(_encode(held)):
+                return span
+        return self._mended(span, _encode(span if self._source else _without_source(span)))
+
+    def _held(self, span: AnySpan, more: tuple[Any, ...]) -> list[Any]:
+        """What of these fields has to be looked at: not numbers, nor the names of the model's own fields."""
+        held = [value for value in more if value and not (value.__class__ is dict and _is_bare(value))]
+        if span.events and not self._source:
+            held = [value for value in held if value is not span.events]
+            held += [(e.name, e.attributes) for e in span.events if not (_is_bare(e.attributes) and self._are_clean((e.name,)))]
+        return held
 
     def _are_clean(self, texts: tuple[str | None, ...]) -> bool:
-        """Whether no rule could touch these names: the same come again and again, and most spans hold nothing else."""
+        """Whether no rule could touch these names: mostly the same come again and again, and most spans hold nothing else."""
         if texts in self._clean:
             return True
-        if in_json(_encode(texts)):
+        if in_text(_encode(texts)):
             return False
         if len(self._clean) > 8192:
             self._clean.clear()
@@ -105,7 +104,7 @@ class Redactor:
 
     def _are_ids(self, span: AnySpan) -> bool:
         """Whether the ids are ids, in which no rule finds anything."""
-        own, trace, parent = _ids(span)
+        own, trace, parent = span.id, span.trace_id, span.parent_id
         if not (len(own) == 16 and own.isalnum()):
             return False
         if trace != self._trace:

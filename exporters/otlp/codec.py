@@ -13,7 +13,7 @@ from msgspec import Struct
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
-from ...converters.conventions.flat import Attributes, FlatEvent, FlatLink, FlatSpan, Shared
+from ...converters.conventions.flat import Attributes, Dress, FlatEvent, FlatLink, FlatSpan
 from ...converters.model import AnySpan
 from ...converters.otlp import jsontext, wire
 from ...converters.otlp.encode import SCOPE, scope_version
@@ -43,13 +43,13 @@ class Piece(Struct, gc=False):
 
 
 class Codec(Protocol):
-    """``span``: one flat span as bytes; ``plain``: the same of a span that has nothing but ids, times and a shared dress (None: not so); ``request``: pieces as one body; ``flat``: the flat span again; ``room``: bytes that a piece
+    """``span``: one flat span as bytes; ``plain``: the same of a span in a dress that many have (None: not so); ``request``: pieces as one body; ``flat``: the flat span again; ``room``: bytes that a piece
     takes in a request apart from its own, and an envelope from its spans."""
 
     content_type: str
 
     def span(self, flat: FlatSpan) -> bytes: ...
-    def plain(self, span: AnySpan, dress: Shared) -> bytes | None: ...
+    def plain(self, span: AnySpan, dress: Dress) -> bytes | None: ...
     def request(self, pieces: Sequence[Piece]) -> bytes: ...
     def flat(self, data: bytes) -> FlatSpan: ...
     def room(self, envelope: Envelope) -> int: ...
