@@ -76,7 +76,9 @@ Examples:
 @batch("Processes, over the inputs or the tasks of one large run (as many as processors for one large file, else 1).")
 @click.option("--endpoint", metavar="URL", help="Where to send: a base address such as http://localhost:4318 (/v1/traces is added).")
 @click.option("--protocol", type=click.Choice(["http/protobuf", "http/json", "grpc"]), help="How to send (http/protobuf).")
-@click.option("-o", "--output", metavar="FILE", help="Write OTLP to FILE instead, to a file for each input in FOLDER/, or (-) to standard output.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write OTLP to FILE instead, to a file for each input in FOLDER/, or (-) to standard output."
+)
 @click.option("--encoding", type=click.Choice(["json", "protobuf"]), help="Of -o: JSON Lines, or protobuf messages with their lengths.")
 @click.option("--profile", type=click.Choice(PROFILES), default="generic", help="Dress the spans for this backend (generic).")
 @click.option("--project", metavar="NAME", help="Phoenix project, or MLflow experiment (name or id; made when missing).")
@@ -144,8 +146,10 @@ def command(runs: tuple[str, ...], batch: Batch, summary_json: str | None, **giv
         with usage():
             options = options_of(given)
             by_workers = batch.engine != "local" or (batch.jobs or 1) > 1
-            # Files that workers write are not there before the end: a signal ends it as it ends any command.
-            orderly = nullcontext() if options.output and by_workers else signals(stop, options.follow, at_once=batch.engine != "local")
+            # A file is whole or not there: a signal ends the writing of files as it ends any command, unless the input is followed.
+            as_any = options.output is not None and (by_workers or not options.follow)
+            at_once = batch.engine != "local" or options.output is not None
+            orderly = nullcontext() if as_any else signals(stop, options.follow, at_once)
             with orderly:
                 found = export(runs, options=options, tally=account, stop=stop)
     except SpanportError as error:
@@ -163,6 +167,8 @@ def command(runs: tuple[str, ...], batch: Batch, summary_json: str | None, **giv
             say(f"{of(found.redacted, 'secret')} redacted")
         for reason, count in found.reasons.most_common(3):
             complain(f"{count:,} spans: {reason}")
+        if options.output != "-" and (told := account.summary()) is not None:
+            say(f"{options.output}: {told}")
     if summary_json is not None:
         write_summary(found, summary_json)
     sys.exit(found.status())

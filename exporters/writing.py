@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -78,7 +78,10 @@ def _each(given: Iterable[Input], folder: str, codec: Codec, pipe: Pipeline, fou
     """A file for each input."""
     options, tally = found.options, found.inputs
     taken: dict[str, str] = {}
+    several = _several(given)
     for one in tally.over(given):
+        if found.stop:
+            break
         name = one.output(_suffix(codec)).name
         with tally.input(one) as report:
             passed = pipe.items(items(one, report, options.format, how(options, found.stop)), waited_for(given, options))
@@ -89,7 +92,12 @@ def _each(given: Iterable[Input], folder: str, codec: Codec, pipe: Pipeline, fou
                 raise ReadError(f"would be written to {name}, which is an input", hint=_ELSEWHERE)
             with replacing(Path(folder, name)) as file:
                 _write(chain([first] if first is not None else [], passed), file, codec, found)
-            tally.voice.say(f"wrote {Path(folder, name)}")
+            tally.voice.say(f"wrote {Path(folder, name)}", least=several)
+
+
+def _several(given: Iterable[Input]) -> bool:
+    """Of several inputs only the number of files is told."""
+    return len(list(islice(iter(given), 2))) > 1
 
 
 def _write(passed: Iterable[Item | None], file: BinaryIO | None, codec: Codec, found: Exported) -> None:
@@ -104,7 +112,7 @@ def _write(passed: Iterable[Item | None], file: BinaryIO | None, codec: Codec, f
         channel=NoChannel() if file is None else FileChannel(file, codec),
         codec=codec,
     )
-    if found.failed > before and not found.stop:
+    if found.failed > before:  # also when it was to stop: what is not whole takes no place
         raise SpanportError(next(iter(found.reasons)))
 
 
@@ -125,6 +133,7 @@ def _by_workers(given: Iterable[Input], output: str, folder: str | None, codec: 
         if out is None and folder is None:
             out = stack.enter_context(replacing(output))
         named: dict[str, str] = {}
+        several = _several(given)
         divide = partial(shares, options.format) if spread.divisible(options) else None
         for outcome in tally.each(partial(spread.write, job), given, divide=divide):
             for done in spread.once(outcome.results):
@@ -143,7 +152,7 @@ def _by_workers(given: Iterable[Input], output: str, folder: str | None, codec: 
                     continue
                 with replacing(Path(folder, name)) as file:
                     join(written, file)
-                tally.voice.say(f"wrote {Path(folder, name)}")
+                tally.voice.say(f"wrote {Path(folder, name)}", least=several)
     if output != "-" and folder is None:
         tally.voice.say(f"wrote {output}")
 

@@ -312,6 +312,21 @@ def test_signals(tmp_path, number, status, jobs):
     raise AssertionError("a worker is left")
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_signal_leaves_whole_files_only(tmp_path, number, status, jobs):
+    copies(tmp_path / "runs", 300)
+    process = spawn("export", "-v", f"-j{jobs}", tmp_path / "runs", "-o", f"{tmp_path / 'out'}/", start_new_session=True)
+    while b"wrote" not in (line := process.stderr.readline()):
+        assert line
+    os.killpg(process.pid, number)
+    assert process.wait(30) == status
+    assert b"is kept" in process.stderr.read()
+    sizes = [p.stat().st_size for p in (tmp_path / "out").iterdir()]
+    assert 0 < len(sizes) < 300
+    assert len(set(sizes)) == 1, "none is cut, none is left from writing"
+
+
 def running(group):
     """Processes of the group that still run; one that has ended and waits for its parent to take note does not."""
     found = []
