@@ -277,6 +277,18 @@ def note_of(content: Raw, fields: dict[str, Raw], told: bool) -> Note:
     return Note(number, server, name, failed, number is None and name is None, unknown, digest(summary) if summary else None)
 
 
+_names: dict[str, str] = {}
+
+
+def once(name: str) -> str:
+    """The name of a tool or a server as one object: they are few, and stand in every call."""
+    if len(name) > 100:
+        return name
+    if len(_names) > 4096:
+        _names.clear()
+    return _names.setdefault(name, name)
+
+
 def head(raw: Raw, told: bool = False) -> Head:
     """The index entry of one message; ``told``: with the digests of answers."""
     message = shapes.message(raw)
@@ -291,7 +303,10 @@ def head(raw: Raw, told: bool = False) -> Head:
         return Head(role, time, exact=exact)
     kept = content if exact or written is None else None
     if isinstance(content, shapes.Told):
-        server = None if content.tool_server is UNSET else content.tool_server
+        server = None
+        if content.tool_server is not UNSET:
+            content.tool_server = server = once(content.tool_server)
+        content.tool_name = once(content.tool_name)
         if server is None and content.is_error:  # its text tells whether the tool was unknown
             return _odd_head(raw, told)
         summary = jsonio.text(content.summary) if told else None
@@ -314,6 +329,8 @@ def head(raw: Raw, told: bool = False) -> Head:
     assert isinstance(content, shapes.Asked)
     if not content.tool_calls:
         return _odd_head(raw, told)
+    for call in content.tool_calls:
+        call.function.name = once(call.function.name)
     calls = [Nested(c.id, c.function.name, c.function.arguments) for c in content.tool_calls]
     recorded = len(calls) == 1 and content.content == _NO_TEXT and _RECORDER_ID.match(calls[0].id or "") is not None
     return Head(role, time, calls, recorded=recorded, exact=exact, content=kept)  # type: ignore[arg-type]
@@ -363,7 +380,7 @@ def result_fields(raw: Raw) -> tuple[Raw, bool | None, dict[str, Raw]]:
 def entry(raw: Raw) -> Entry:
     """The index entry of an element of ``tool_calls``."""
     if (found := shapes.call(raw)) is not None:
-        return Entry(found.tool_server, found.tool_name, found.parameters, True)
+        return Entry(once(found.tool_server), once(found.tool_name), found.parameters, True)
     server, name, parameters, _ = entry_fields(raw)
     return Entry(server, name, parameters)
 

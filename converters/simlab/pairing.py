@@ -15,7 +15,7 @@ from msgspec import Struct
 from .document import Entry, Head, Nested, Note, alike, arguments_by_value, by_value, digest
 
 
-class Call(Struct):
+class Call(Struct, gc=False):
     """One tool call: where it was asked for (``message``, ``position``), answered (``answer``: index of the tool message) and
     recorded (``result``: index in the two lists). Each may be missing."""
 

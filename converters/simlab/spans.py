@@ -73,6 +73,8 @@ class Judged(Struct):
 
 
 GOOD: Final = Judged("ok", None, {})
+_BITS: Final = 40
+"""Of the number of an item in a document: there are not that many."""
 
 
 class _Builder:
@@ -432,15 +434,18 @@ class _Builder:
 
     # -- everything
     def build(self) -> Generator[AnySpan, None, Attempt]:
-        order: list[tuple[int, int, int, int]] = [(turn.messages[-1], 0, 0, n) for n, turn in enumerate(self.turns)]
+        # By message; there requests before calls, and calls by their result. One number each, since there are as many as spans.
+        order = [turn.messages[-1] << _BITS * 2 + 1 | n for n, turn in enumerate(self.turns)]
         far = len(self.heads)
         for n, call in enumerate(self.calls):
             where = call.answer if call.answer is not None else far if call.message is None else call.message
-            order.append((where, 1, call.result if call.result is not None else far, n))
+            order.append(((where << 1 | 1) << _BITS | (call.result if call.result is not None else far)) << _BITS | n)
+        order.sort()
         chain = Chain()
         any_child = False
-        for _, kind, _, n in sorted(order):
-            span = self.tool(n, self.calls[n]) if kind else self.request(n, chain)
+        for place in order:
+            n = place & (1 << _BITS) - 1
+            span = self.tool(n, self.calls[n]) if place >> _BITS * 2 & 1 else self.request(n, chain)
             if span is not None:
                 any_child = True
                 yield span
