@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from ..exporters.stats import TABLES, Totals, stats
 from ..exporters.terminal import duration
 from . import output
 from .common import batch, from_format, runs, tally, usage
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @click.command(
@@ -66,8 +69,6 @@ def _csv(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _print(totals: Totals, by: tuple[str, ...], top: int) -> None:
-    from rich.table import Table
-
     terminal = sys.stdout.isatty()
     console = output.console(None if terminal else 10_000)
     if not by:
@@ -80,18 +81,34 @@ def _print(totals: Totals, by: tuple[str, ...], top: int) -> None:
             continue
         click.echo()
         used = [c for c in rows[0] if c == name or (c not in ("derived_times", "trace") and any(r[c] not in (None, 0) for r in rows))]
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for column in used:
-            words = column.replace("_seconds", "").replace("_", " ").replace("seconds", "time")
-            left = column in (name, "input", "ending")
-            # Names are cut where the terminal is narrow; numbers never are.
-            wide = None if left else max([len(words), *(len(_cell(column, row[column], row["derived_times"])) for row in rows[:top])])
-            table.add_column(words, justify="left" if left else "right", overflow="ellipsis", no_wrap=True, min_width=wide)
-        for row in rows[:top]:
-            table.add_row(*(_cell(c, row[c], row["derived_times"]) for c in used))
+        table = _table(name, used, rows[:top], None)
+        if console.measure(table, options=console.options.update(max_width=10_000)).maximum > console.width:
+            table = _table(name, used, rows[:top], console.width)
         console.print(table, width=max(console.width, console.measure(table).minimum), crop=False)
         if len(rows) > top:
             click.echo(f"… {len(rows) - top:,} more (--top, --json, --csv)")
+
+
+def _table(name: str, used: Sequence[str], rows: Sequence[dict[str, Any]], narrow: int | None) -> Table:
+    """A table for a terminal. ``narrow``: its columns, which are not enough: headings are broken and names cut; numbers never are."""
+    from rich.table import Table
+
+    gap, between = (2, " ") if narrow is None else (1, "\n")
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, gap, 0, 0))
+    for column in used:
+        words = column.replace("_seconds", "").replace("_", between).replace("seconds", "time")
+        left = column in (name, "input", "ending")
+        cells = [_cell(column, row[column], row["derived_times"]) for row in rows]
+        wide = None if left else max(map(len, [*words.split("\n"), *cells]))
+        table.add_column(words, justify="left" if left else "right", overflow="ellipsis", no_wrap=True, min_width=wide)
+    if narrow is not None:
+        names = [one for one in table.columns if one.min_width is None]
+        room = narrow - sum(one.min_width or 0 for one in table.columns) - gap * len(used)
+        for one in names:
+            one.max_width = max(10, room // len(names))
+    for row in rows:
+        table.add_row(*(_cell(c, row[c], row["derived_times"]) for c in used))
+    return table
 
 
 def _cell(column: str, value: Any, derived: int) -> str:

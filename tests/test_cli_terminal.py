@@ -86,6 +86,16 @@ def test_the_line_above_a_tree_is_whole(width):
         assert "720→140" in next(line for line in lines if "attempt 0" in line)
 
 
+def test_a_table_that_is_too_wide_breaks_its_headings():
+    words = ("stats", "--by", "task", "fixtures/agentcompass/severity")
+    wide, narrow = on_terminal(160, *words), on_terminal(100, *words)
+    assert max(map(cell_len, narrow)) <= 100
+    assert any("output tokens" in line for line in wide)
+    assert not any("output tokens" in line for line in narrow)
+    numbers = [re.findall(r"\d+(?:[.,]\d+)*", line) for line in wide[-12:]]
+    assert [re.findall(r"\d+(?:[.,]\d+)*", line) for line in narrow[-12:]] == numbers
+
+
 def completed(shell: str, line: str) -> str:
     """What a shell makes of ``line`` and a Tab: the script itself, in the shell itself."""
     if shutil.which(shell) is None:
