@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Raw
 from msgspec.structs import replace
 from spanport.converters.conventions import flatten, shared
 from spanport.converters.conventions.flat import Profile
-from spanport.converters.model import AnySpan, Attempt, Event, Link, Phase, Task, raw
+from spanport.converters.model import ABSENT, AnySpan, Attempt, Event, Link, Phase, Task, ToolCall, raw
 from spanport.converters.otlp import jsontext, wire
 
 IDS = {"id": "00000000000000a1", "trace_id": "b" * 32}
@@ -43,6 +44,17 @@ both = {
     "links": st.just([]) | st.just([Link(trace_id="c" * 32, span_id="d" * 16, type="follows")]),
     "parent_id": st.none() | st.just("00000000000000a2"),
 }
+jsons = st.sampled_from(
+    [
+        ABSENT,
+        Raw(b'{ "a": [1, "x y"] }'),
+        Raw(b'"arguments"'),
+        Raw(b'"\xc3\xa9"'),
+        Raw(b'"\xff"'),
+        Raw(b"null"),
+        Raw(b'"' + b"x" * 20_000 + b'"'),
+    ]
+)
 ending = {"ending": words, "verdict": st.none() | st.just("pass")}
 spans = st.one_of(
     st.fixed_dictionaries({**both, "type": words, "operation": words, "conversation_id": words, "retry": st.integers(0, 2)}).map(
@@ -54,6 +66,24 @@ spans = st.one_of(
     st.fixed_dictionaries({**both, **ending, "native_id": names, "category": words, "index": st.none() | st.integers(0, 1 << 65)}).map(
         lambda d: Task(**IDS, **d)
     ),
+    st.fixed_dictionaries(
+        {
+            **both,
+            "name": st.sampled_from(["", "a", "é", "\ud800"]),
+            "call_id": words,
+            "server": words,
+            "type": words,
+            "description": words,
+            "arguments": jsons,
+            "result": jsons,
+            "outcome": st.sampled_from(["ok", "rejected"]),
+            "requested_by": st.none() | st.just("00000000000000a4"),
+            "reasoning": words,
+            "conversation_id": words,
+            "agent": words,
+            "retry": st.integers(0, 1),
+        }
+    ).map(lambda d: ToolCall(**IDS, **d)),
 )
 
 
@@ -79,6 +109,18 @@ def test_what_is_usual_is_written_in_one(codec: Any) -> None:
         Phase(**usual, name="n", attributes={"a": 0.5, "b": True, "c": -1, "d": "x" * 500}, events=[event, event]),  # type: ignore[arg-type]
         Attempt(**usual, name="q attempt 1", number=1, agent="a"),  # type: ignore[arg-type]
         Task(**usual, name="q", native_id="q", index=3, category="c", events=[event]),  # type: ignore[arg-type]
+        ToolCall(**usual, name="t", arguments=Raw(b'{"a": 1}')),  # type: ignore[arg-type]
+        ToolCall(
+            **usual,  # type: ignore[arg-type]
+            name="t",
+            call_id="c",
+            server="s",
+            arguments=Raw(b'"arguments"'),
+            result=Raw('{"é": [1, 2]}'.encode()),
+            requested_by="00000000000000a4",
+            conversation_id="é",
+            attributes={"n": 1},
+        ),
     ]
     for span in (Phase(**usual, name="n"), *own):  # type: ignore[arg-type]
         dress = shared(span)
@@ -134,6 +176,8 @@ def test_what_says_more_gets_its_own() -> None:
     assert shared(plain, Profile(name="langfuse")) is None
     assert shared(replace(plain, name="\ud800")) is None
     assert shared(replace(plain, input=raw(1))) is None
+    assert shared(ToolCall(**base, reasoning="why")) is None  # type: ignore[arg-type]
+    assert shared(ToolCall(**base, uncertainty=5)) is None  # type: ignore[arg-type]
     assert shared(Attempt(**{**base, "name": "attempt 1"}, number=1)) is None, "its name goes without saying"  # type: ignore[arg-type]
 
 

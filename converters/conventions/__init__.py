@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ..model import AnySpan, Attempt, Phase, Task
+from ..model import AnySpan, Attempt, Phase, Task, ToolCall, raw
 from . import gen_ai, native, openinference
 from .flat import ERROR, OK, UNSET, Attributes, Dress, FlatSpan, Own, Profile
 
@@ -21,21 +21,34 @@ GENERIC = Profile()
 # depends on, which is every field that is not in one of these lists.
 _BESIDE: Final = ("id", "trace_id", "parent_id", "start", "end", "attributes", "events", "source")
 """What stands beside a dress, or (``source``) is sent only in a carry."""
-_OWN: Final[dict[type, tuple[str, ...]]] = {Phase: (), Attempt: ("name",), Task: ("name", "key", "native_id", "index")}
+_OWN: Final[dict[type, tuple[str, ...]]] = {Phase: (), Attempt: ("name",), Task: ("name", "key", "native_id", "index"), ToolCall: ("key",)}
 """What stands in an attribute as it is, and must be there."""
-_RARE: Final = ("error", "links", "scores", "artifacts", "input", "output", "expected", "messages", "usage")
+_MAY: Final[dict[type, tuple[str, ...]]] = {ToolCall: ("call_id", "requested_by", "conversation_id", "arguments", "result")}
+"""What stands in an attribute as it is (JSON without white space), and may be missing."""
+_RARE: Final = ("error", "links", "scores", "artifacts", "input", "output", "expected", "messages", "usage", "reasoning")
 """What a span must not have to be one of many."""
+_TOO: Final[dict[type, tuple[str, ...]]] = {ToolCall: ("uncertainty",)}
+"""The same, of one kind only."""
+_MARKS: Final = {b'"%b"' % field.encode(): Own(field) for field in ("arguments", "result")}
 _dresses: dict[tuple[Any, ...], Dress | None] = {}
 _KEPT: Final = 4096
 
 
+_Getter = Callable[[Any], tuple[Any, ...]]
+
+
 @cache
-def _getters(kind: type) -> tuple[Callable[[Any], Any], Callable[[Any], tuple[Any, ...]], Callable[[Any], tuple[Any, ...]] | None]:
-    """Of a kind of span: what its dress depends on, what it must not have, and what is its own."""
+def _getters(kind: type) -> tuple[Callable[[Any], Any], _Getter, _Getter | None, _Getter | None]:
+    """Of a kind of span: what its dress depends on, what it must not have, what is its own, and what is that where it is there."""
     fields: tuple[str, ...] = kind.__struct_fields__  # type: ignore[attr-defined]
-    own = _OWN[kind]
-    facts = [f for f in fields if f not in (*_BESIDE, *_RARE, *own)]
-    return attrgetter(*facts), attrgetter(*(f for f in fields if f in _RARE)), attrgetter("name", *own) if own else None
+    own, may, rare = _OWN[kind], _MAY.get(kind, ()), (*_RARE, *_TOO.get(kind, ()))
+    facts = [f for f in fields if f not in (*_BESIDE, *rare, *own, *may)]
+    return (
+        attrgetter(*facts),
+        attrgetter(*(f for f in fields if f in rare)),
+        attrgetter("name", *own) if own else None,
+        attrgetter(*may) if may else None,
+    )
 
 
 def shared(span: AnySpan, profile: Profile = GENERIC) -> Dress | None:
@@ -43,19 +56,26 @@ def shared(span: AnySpan, profile: Profile = GENERIC) -> Dress | None:
     kind = span.__class__
     if kind not in _OWN or profile.carry or profile.name != "generic":
         return None
-    facts, rare, own = _getters(kind)
+    facts, rare, own, may = _getters(kind)
     if any(rare(span)) or (own is not None and not all(own(span))):
         return None
     if kind is Attempt and span.name == f"attempt {span.number}":  # type: ignore[union-attr]
         return None  # that goes without saying
-    key = (kind, profile.dialect, span.start is None, span.end is None, facts(span))
+    there = None if may is None else tuple([None if value is None else bool(value) for value in may(span)])
+    key = (kind, profile.dialect, span.start is None, span.end is None, there, facts(span))
     try:
         return _dresses[key]
     except KeyError:
         if len(_dresses) >= _KEPT:
             _dresses.clear()
-        model = replace(span, attributes={}, **{field: Own(field) for field in _OWN[kind]})
-        made = Dress(_attributes(model, profile), *gen_ai.name_and_kind(model), _STATUS[span.status])
+        fields = [*_OWN[kind], *(field for field in _MAY.get(kind, ()) if getattr(span, field))]
+        model = replace(
+            span, attributes={}, **{field: raw(field) if b'"%b"' % field.encode() in _MARKS else Own(field) for field in fields}
+        )
+        attributes = [
+            (name, _MARKS.get(value, value) if value.__class__ is bytes else value) for name, value in _attributes(model, profile)
+        ]
+        made = Dress(attributes, *gen_ai.name_and_kind(model), _STATUS[span.status])
         found = _dresses[key] = made if made.fits else None
         return found
 

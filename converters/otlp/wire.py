@@ -14,9 +14,12 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final
 
+from msgspec import Raw
+
 from ..conventions.flat import INT64 as _INT64
 from ..conventions.flat import Attributes, Dress, FlatSpan, Own
 from ..ids import is_id
+from ..jsonio import minify
 from ..model import AnySpan, Event
 from ..text import safe_text
 
@@ -249,7 +252,12 @@ def plain(given: AnySpan, dress: Dress) -> bytes | None:
             name = b"\x2a" + varint(len(text)) + text + (b"\x30" + varint(made.kind))
         out = [trace, b"\x12\x08", own, above, name, times]
         for piece in shared:
-            out.append(piece if piece.__class__ is bytes else _simple(b"\x4a", piece[0], getattr(given, piece[1])))
+            if piece.__class__ is bytes:
+                out.append(piece)
+            elif (value := getattr(given, piece[1])).__class__ is Raw:
+                out += _carried(piece[0], value)
+            else:
+                out.append(_simple(b"\x4a", piece[0], value))
         if given.attributes:
             if not dress.names.isdisjoint(given.attributes):
                 return None
@@ -260,6 +268,17 @@ def plain(given: AnySpan, dress: Dress) -> bytes | None:
         return b"".join(out)
     except ValueError:  # no id, or a value that OTLP can't hold as it is
         return None
+
+
+def _carried(name: str, value: Raw) -> tuple[bytes, bytes]:
+    """A KeyValue of a span whose value is JSON that is carried, in two pieces, so that it is not copied. ValueError for what is no UTF-8."""
+    text = minify(value)
+    if not text.isascii():
+        text.decode()
+    count, key = varint(len(text)), _keys.get(name) or _key(name)
+    inside = varint(1 + len(count) + len(text))
+    size = varint(len(key) + len(inside) + 1 + len(count) + len(text))
+    return b"".join((b"\x4a", size, key, inside, b"\x0a", count)), text
 
 
 def _simple(tag: bytes, name: str, value: Any) -> bytes:
