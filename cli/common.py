@@ -46,10 +46,10 @@ def runs(command: F) -> F:
     """The argument RUN…, and which of the runs in it: --run, --session, --since, --until."""
 
     @click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=output.paths)
-    @click.option("--until", type=Moment(), metavar="TIME", help="Only runs that began before this time.")
-    @click.option("--since", type=Moment(), metavar="TIME", help="Only runs that began at this time (ISO 8601 or Unix seconds) or later.")
-    @click.option("--session", metavar="ID", help="Only runs of this session or conversation.")
     @click.option("--run", metavar="ID", help="Only the trace that holds this run.")
+    @click.option("--session", metavar="ID", help="Only runs of this session or conversation.")
+    @click.option("--since", type=Moment(), metavar="TIME", help="Only runs that began at this time (ISO 8601 or Unix seconds) or later.")
+    @click.option("--until", type=Moment(), metavar="TIME", help="Only runs that began before this time.")
     @wraps(command)
     def wrapped(*args: Any, runs: tuple[str, ...], **given: Any) -> Any:
         if "" in runs:

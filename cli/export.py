@@ -98,7 +98,10 @@ Examples:
 @click.option("--no-redact", is_flag=True, help="Turn the built-in list off.")
 @click.option("--carry/--no-carry", default=False, help="Send the record's own untyped fields too, so that nothing of it is lost.")
 @click.option(
-    "--select", metavar="KEY=VALUE", multiple=True, help="Only spans that fit (status, kind, task, attempt, tool, model), and those above."
+    "--select",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Only spans that fit (status, kind, task, attempt, tool, model, outcome), and those above.",
 )
 @click.option(
     "--history", type=click.Choice(["delta", "full", "none"]), default="delta", help="Messages of each request: new ones, all, none."
