@@ -10,7 +10,6 @@ marked unfinished. Repeats of a phase are events on it. ``execution_plan_resolve
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -27,6 +26,7 @@ from .columns import EMPTY, NOTHING, event_of, payload_members, stray, take_numb
 from .naming import Identity, agent_of, attempt_id, header_of, run_key, task_id
 from .opened import Open, OpenRun, OpenTask, columns
 from .schema import LARGEST, Line, Zone, decode_line, decode_lines, decode_object, kind, line_of, words
+from .sieve import Sieve, stamped
 
 PHASE_TYPES: Final = {
     "plan": "plan",
@@ -72,14 +72,6 @@ MAX_EVENTS: Final = 10_000
 _STATUS: Final[dict[str | None, Status]] = {"completed": "ok", "failed": "error", "timed_out": "error"}
 ERROR_TYPES: Final = {"timed_out": "timeout"}
 _GLUE = b'{"run_id"'
-_HEAD: Final = re.compile(
-    rb'\{"run_id": ?"([^"\\]*)", ?"event": ?"[a-z_]+", ?"timestamp": ?([0-9]{10}\.[0-9]{1,9}), ?"task_id": ?"([ !#-\[\]-~]+)"'
-).match
-"""A line's beginning as it is written, where the task's id is plain ASCII."""
-_TAIL: Final = re.compile(
-    rb'"orchestration_id": ?(?:"[^"\\{}]*"|null), ?"request_key": ?(?:"[^"\\{}]*"|null), ?"request_name": ?(?:"[^"\\{}]*"|null), ?"request_index": ?(?:[0-9]+|null)\}\Z'
-).search
-"""A line's end, which says of which launch it is."""
 _DIGITS: Final[tuple[int, ...]] = tuple(10 ** (9 - n) for n in range(10))
 """What a fraction of a second of n digits is multiplied by to give ns."""
 
@@ -103,7 +95,8 @@ class Progress:
         """Which tasks are told of (a share of the run); None for all. Of the others only the times count."""
         self.whole = True
         """Whether this share tells of the run."""
-        self._tail, self._of, self._newest = b"", b"", b""
+        self.sieve: Sieve | None = None
+        """Of a share that doesn't tell of lines as such: what finds its own."""
         self.of_lines = report
         """What there is to say of lines as such: the same in each share, so only one of them says it."""
 
@@ -111,20 +104,26 @@ class Progress:
     def feed_block(self, block: Block) -> list[Item]:
         """The same as `feed` for each of these lines."""
         out: list[Item] = []
-        if self.wanted is None and (events := decode_lines(block.data, block.count)) is not None:
+        if (sieve := self.sieve) is not None and (lines := sieve.lines(block)) is not None:
+            events = decode_lines(b"\n".join([line for _, line in lines]), len(lines)) if lines else []
+            if events is not None and stamped(events):
+                for (number, _), event in zip(lines, events, strict=True):
+                    self._take(event, NOTHING, number, out)
+                return out
+        elif sieve is None and (events := decode_lines(block.data, block.count)) is not None:
             for number, event in enumerate(events, block.number + 1):
                 self._take(event, NOTHING, number, out)
-        else:
-            for line in block.lines():
-                out += self.feed(line)
+            return out
+        for line in block.lines():
+            out += self.feed(line)
+        if sieve is not None:
+            sieve.learn(block, self._last.first if self._last is not None else None)
         return out
 
     def feed(self, line: Bytes) -> list[Item]:
         """What is complete with this line. A line that fails is searched for events that were glued to a torn one (fixture: glued-lines)."""
         out: list[Item] = []
         data = line.data
-        if self._tail and self._passes(data):
-            return out
         try:
             if not data.isascii():
                 data.decode()  # msgspec looks only at the strings that it decodes, not into a payload
@@ -132,36 +131,9 @@ class Progress:
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             if data.strip():
                 self._mend(line, out)
-            return out
-        if self.wanted is None or event.task_id is None or self.wanted(event.task_id) or not self._pass(event):
+        else:
             self._take(event, NOTHING, line.number, out)
-            if not self.whole and not self._tail and self._last is not None and (tail := _TAIL(data)) is not None:
-                self._tail, self._of = tail.group(), self._last.first.run_id.encode("utf-8", "surrogatepass")
         return out
-
-    def _passes(self, data: bytes) -> bool:
-        """Whether a line is one of another share's task, as plain as can be, of the run of the line before, and not back in time: then it need not be decoded. If
-        it is torn all the same, the share that tells of lines says so."""
-        found = _HEAD(data)
-        if found is None or not data.endswith(self._tail) or data.count(b'"task_id"') > 1 or data.find(_GLUE, 1) > 0:
-            return False
-        run, time, task = found.groups()
-        if run != self._of or time < self._newest or self.wanted is None or self.wanted(task.decode("ascii")):
-            return False
-        self._newest = time
-        self.lines += 1
-        return True
-
-    def _pass(self, e: Line) -> bool:
-        """What `_take` does with an event of a task that is not wanted, in a third of the time; False where there is more to it."""
-        if self._last is None or self._last.identity != (e.orchestration_id, e.request_index, e.run_id):
-            return False
-        time, span = self._time(e.timestamp), self._last.span
-        if time is None or time < span.last or self._until is not None or e.phase == "analyze":
-            return False
-        span.last = time
-        self.lines += 1
-        return True
 
     def _mend(self, line: Bytes, out: list[Item]) -> None:
         """The slow path: repaired literals, odd types, unknown fields, torn and glued lines."""
@@ -206,7 +178,7 @@ class Progress:
     def _take(self, e: Line, odd: dict[str, Raw], number: int, out: list[Item]) -> None:
         self.lines += 1
         run = self._last
-        if run is None or columns(e) != run.columns or self._tail or self._until is not None:
+        if run is None or columns(e) != run.columns or self._until is not None:
             if (run := self._run_of(e, number, out)) is None:
                 return
             odd = stray(e, run.first, odd)
@@ -232,11 +204,6 @@ class Progress:
         """The run that an event is of, which begins with it when it is new; None when the event is passed over."""
         identity = (e.orchestration_id, e.request_index, e.run_id)
         last = self._last
-        if self._newest and last is not None:  # the time of what `_passes` passed over
-            last.span.last = max(last.span.last, self._time(Raw(self._newest)) or 0)
-            self._newest = b""
-        if self._tail and (last is None or last.identity != identity or e.event == "run_finished"):
-            self._tail = b""
         run = last if last is not None and last.identity == identity else self.runs.get(identity)
         fresh = run is None
         if run is None:
@@ -594,8 +561,8 @@ def read_blocks(
     """All items of a stream, or of the ``wanted`` tasks; see `Progress`."""
     progress = Progress(report, format)
     progress.wanted, progress.whole = wanted, whole
-    if not whole:
-        progress.of_lines = Report()
+    if wanted is not None and not whole:
+        progress.of_lines, progress.sieve = Report(), Sieve(wanted)
     for block in blocks:
         yield from progress.feed_block(block)
     yield from progress.close()

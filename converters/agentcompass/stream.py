@@ -24,9 +24,9 @@ def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]
     if (share := options.share) is None:
         yield from read_blocks(source.blocks(), report, FORMAT)
         return
-    # The last share decodes all lines, to tell of those that can't be read: it gets twelve tasks for thirteen of the others.
+    # The last share decodes all lines, to tell of those that can't be read: it gets nineteen tasks for twenty of the others.
     k, count = share[:2]
-    wanted = lru_cache(1 << 12)(lambda task: min(crc32(task.encode("utf-8", "surrogatepass")) % (13 * count - 1) // 13, count - 1) == k)
+    wanted = lru_cache(1 << 12)(lambda task: min(crc32(task.encode("utf-8", "surrogatepass")) % (20 * count - 1) // 20, count - 1) == k)
     yield from read_blocks(source.blocks(), report, FORMAT, wanted, whole=share[0] == share[1] - 1)
 
 
