@@ -547,7 +547,8 @@ def _local(path: Path, name: str) -> Source:
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a pipe (<(command)), a device
             return Source(name, stream=path.open("rb"))
     except FileNotFoundError:
-        raise ReadError("no such file or directory", input=name) from None
+        pattern = any(c in name for c in "*?[")
+        raise ReadError("no file fits this pattern" if pattern else "no such file or directory", input=name) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise ReadError(getattr(error, "strerror", None) or str(error), input=name) from error
     return Source(name, path=path)

@@ -198,6 +198,11 @@ def test_an_output_never_takes_the_place_of_an_input(cli, tmp_path, monkeypatch,
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir() if not p.is_symlink()} == given
 
 
+def test_a_pattern_that_nothing_fits_is_called_so(cli, tmp_path):
+    assert cli("show", tmp_path / "*.json") == (1, "", f"error: {tmp_path / '*.json'}: no file fits this pattern\n")
+    assert "no such file or directory" in cli("show", tmp_path / "x.json")[2]
+
+
 def test_what_only_speaks_of_a_format_is_none_of_it():
     """The sources and the pages of this repository name the members that readers look for, and are no runs."""
     root = FIXTURES.parent

@@ -69,7 +69,7 @@ def works(capfd, words: list[str]) -> str:
         out, err = capfd.readouterr()
     allowed = {0, 1} if words[0] == "diff" else {0, 4} if any(w.startswith("--fail-on") for w in words) else {0, 3}
     assert status in allowed, f"spanport {shlex.join(words)}: exit status {status}\n{err}"
-    for defect in ("internal error", "no such file"):
+    for defect in ("internal error", "no such file", "no file fits"):
         assert defect not in err, err
     return out
 
