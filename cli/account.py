@@ -46,7 +46,7 @@ def summary(way: Route, spans: Account) -> Iterator[str]:
     words = [f"{spans.accepted:,} accepted", f"{spans.rejected:,} rejected", f"{spans.failed:,} failed"]
     words += [f"{count:,} left out ({name.replace('_', ' ')})" for name, count in spans.left_out.items() if count]
     yield f"{way.to.name}: read {of(spans.read, 'span')} of {of(spans.traces, 'trace')}: {', '.join(words)}"
-    extra = [f"{volume(spans.bytes)} in {of(spans.requests, 'request')}"]
+    extra = [f"{volume(spans.bytes)} in {of(spans.requests, 'request')}" if spans.requests else "no request"]
     extra += ["1 retry" if spans.retries == 1 else f"{spans.retries:,} retries"] if spans.retries else []
     extra += [f"{of(spans.redacted, 'secret')} redacted"] if spans.redacted else []
     extra += [f"{spans.cut:,} spans with cut values"] if spans.cut else []
