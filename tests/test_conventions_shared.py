@@ -11,7 +11,25 @@ from msgspec import Raw
 from msgspec.structs import replace
 from spanport.converters.conventions import flatten, shared
 from spanport.converters.conventions.flat import Profile
-from spanport.converters.model import ABSENT, AnySpan, Attempt, Event, Link, Phase, Task, ToolCall, raw
+from spanport.converters.model import (
+    ABSENT,
+    AnySpan,
+    Attempt,
+    Chunk,
+    Event,
+    History,
+    Link,
+    Message,
+    ModelRequest,
+    Phase,
+    Task,
+    TextPart,
+    ToolCall,
+    ToolCallPart,
+    ToolCallResponsePart,
+    Usage,
+    raw,
+)
 from spanport.converters.otlp import jsontext, wire
 
 IDS = {"id": "00000000000000a1", "trace_id": "b" * 32}
@@ -55,6 +73,30 @@ jsons = st.sampled_from(
         Raw(b'"' + b"x" * 20_000 + b'"'),
     ]
 )
+parts = st.lists(
+    st.sampled_from(
+        [
+            TextPart("é"),
+            TextPart("arguments"),
+            ToolCallPart("t", "c", Raw(b'{ "a": 1}')),
+            ToolCallResponsePart(Raw(b'"\xff"')),
+            ToolCallResponsePart(Raw(b"null"), "c"),
+        ]
+    ),
+    max_size=2,
+)
+messages = st.lists(
+    st.builds(
+        Message,
+        role=st.sampled_from(["user", "assistant", "input", "output", "é"]),
+        parts=parts,
+        name=words,
+        finish_reason=words,
+        time=st.none() | st.just(4),
+        source=st.just({}) | st.just({"x": Raw(b"[ ]")}),
+    ),
+    max_size=2,
+)
 ending = {"ending": words, "verdict": st.none() | st.just("pass")}
 spans = st.one_of(
     st.fixed_dictionaries({**both, "type": words, "operation": words, "conversation_id": words, "retry": st.integers(0, 2)}).map(
@@ -84,6 +126,30 @@ spans = st.one_of(
             "retry": st.integers(0, 1),
         }
     ).map(lambda d: ToolCall(**IDS, **d)),
+    st.fixed_dictionaries(
+        {
+            **both,
+            "provider": words,
+            "model": words,
+            "response_model": words,
+            "response_id": words,
+            "finish_reasons": st.just([]) | st.just(["stop"]),
+            "system_instructions": st.just([]) | st.just([TextPart("s")]),
+            "input_messages": messages,
+            "output_messages": messages,
+            "history": st.none() | st.builds(History, base=st.just("00000000000000a4"), count=st.integers(0, 1 << 64), hash=names),
+            "chunks": st.just([]) | st.just([Chunk(time=1, length=2)]),
+            "tool_definitions": jsons,
+            "parameters": st.just({}) | st.just({"temperature": 0.5}),
+            "conversation_id": words,
+            "agent": words,
+            "operation": st.sampled_from(["chat", "embeddings", "é"]),
+            "usage": st.none() | st.just(Usage(input=3)),
+            "time_to_first_token": st.none() | st.just(5),
+            "inferred": st.booleans(),
+            "retry": st.integers(0, 1),
+        }
+    ).map(lambda d: ModelRequest(**IDS, **d)),
 )
 
 
@@ -120,6 +186,16 @@ def test_what_is_usual_is_written_in_one(codec: Any) -> None:
             requested_by="00000000000000a4",
             conversation_id="é",
             attributes={"n": 1},
+        ),
+        ModelRequest(**usual, name="m"),  # type: ignore[arg-type]
+        ModelRequest(
+            **usual,  # type: ignore[arg-type]
+            name="m",
+            model="m",
+            conversation_id="c",
+            input_messages=[Message(role="user", parts=[TextPart("é")], time=1, source={"a": Raw(b"1")})],
+            output_messages=[Message(role="assistant", parts=[ToolCallPart("t", "c", Raw(b'{"a": 1}'))])],
+            history=History(base="00000000000000a4", count=3, hash="ab"),
         ),
     ]
     for span in (Phase(**usual, name="n"), *own):  # type: ignore[arg-type]
@@ -178,6 +254,7 @@ def test_what_says_more_gets_its_own() -> None:
     assert shared(replace(plain, input=raw(1))) is None
     assert shared(ToolCall(**base, reasoning="why")) is None  # type: ignore[arg-type]
     assert shared(ToolCall(**base, uncertainty=5)) is None  # type: ignore[arg-type]
+    assert shared(ModelRequest(**base, parameters={"a": 1})) is None  # type: ignore[arg-type]
     assert shared(Attempt(**{**base, "name": "attempt 1"}, number=1)) is None, "its name goes without saying"  # type: ignore[arg-type]
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ..model import AnySpan, Attempt, Phase, Task, ToolCall, raw
+from ..jsonio import minify
+from ..model import AnySpan, Attempt, History, Message, ModelRequest, Phase, Task, ToolCall, raw
 from . import gen_ai, native, openinference
 from .flat import ERROR, OK, UNSET, Attributes, Dress, FlatSpan, Own, Profile
 
@@ -21,15 +22,52 @@ GENERIC = Profile()
 # depends on, which is every field that is not in one of these lists.
 _BESIDE: Final = ("id", "trace_id", "parent_id", "start", "end", "attributes", "events", "source")
 """What stands beside a dress, or (``source``) is sent only in a carry."""
-_OWN: Final[dict[type, tuple[str, ...]]] = {Phase: (), Attempt: ("name",), Task: ("name", "key", "native_id", "index"), ToolCall: ("key",)}
+_OWN: Final[dict[type, tuple[str, ...]]] = {
+    Phase: (),
+    Attempt: ("name",),
+    Task: ("name", "key", "native_id", "index"),
+    ToolCall: ("key",),
+    ModelRequest: ("key",),
+}
 """What stands in an attribute as it is, and must be there."""
-_MAY: Final[dict[type, tuple[str, ...]]] = {ToolCall: ("call_id", "requested_by", "conversation_id", "arguments", "result")}
-"""What stands in an attribute as it is (JSON without white space), and may be missing."""
+_MAY: Final[dict[type, tuple[str, ...]]] = {
+    ToolCall: ("call_id", "requested_by", "conversation_id", "arguments", "result"),
+    ModelRequest: ("conversation_id", "input_messages", "output_messages", "history"),
+}
+"""What is a span's own too, and may be missing."""
 _RARE: Final = ("error", "links", "scores", "artifacts", "input", "output", "expected", "messages", "usage", "reasoning")
 """What a span must not have to be one of many."""
-_TOO: Final[dict[type, tuple[str, ...]]] = {ToolCall: ("uncertainty",)}
+_TOO: Final[dict[type, tuple[str, ...]]] = {
+    ToolCall: ("uncertainty",),
+    ModelRequest: (
+        "uncertainty",
+        "response_id",
+        "finish_reasons",
+        "system_instructions",
+        "chunks",
+        "tool_definitions",
+        "parameters",
+        "time_to_first_token",
+    ),
+}
 """The same, of one kind only."""
-_MARKS: Final = {b'"%b"' % field.encode(): Own(field) for field in ("arguments", "result")}
+_STANDS: Final[dict[str, Any]] = {
+    "arguments": raw("arguments"),
+    "result": raw("result"),
+    "input_messages": [Message(role="input", parts=[])],
+    "output_messages": [Message(role="output", parts=[])],
+    "history": History(base=Own("history.base"), count=Own("history.count"), hash=Own("history.hash")),  # type: ignore[arg-type]
+}
+"""What stands for a field that is no text while the dress is made."""
+_input: Final = partial(gen_ai.messages_json, carry=False)
+_output: Final = partial(gen_ai.messages_json, carry=False, output=True)
+_MADE: Final[dict[bytes, Own]] = {
+    minify(_STANDS["arguments"]): Own("arguments", minify),
+    minify(_STANDS["result"]): Own("result", minify),
+    _input(_STANDS["input_messages"]): Own("input_messages", _input),
+    _output(_STANDS["output_messages"]): Own("output_messages", _output),
+}
+"""What becomes of it in an attribute, and what stands there then."""
 _dresses: dict[tuple[Any, ...], Dress | None] = {}
 _KEPT: Final = 4096
 
@@ -69,12 +107,8 @@ def shared(span: AnySpan, profile: Profile = GENERIC) -> Dress | None:
         if len(_dresses) >= _KEPT:
             _dresses.clear()
         fields = [*_OWN[kind], *(field for field in _MAY.get(kind, ()) if getattr(span, field))]
-        model = replace(
-            span, attributes={}, **{field: raw(field) if b'"%b"' % field.encode() in _MARKS else Own(field) for field in fields}
-        )
-        attributes = [
-            (name, _MARKS.get(value, value) if value.__class__ is bytes else value) for name, value in _attributes(model, profile)
-        ]
+        model = replace(span, attributes={}, **{field: _STANDS.get(field, Own(field)) for field in fields})
+        attributes = [(name, _MADE.get(value, value) if value.__class__ is bytes else value) for name, value in _attributes(model, profile)]
         made = Dress(attributes, *gen_ai.name_and_kind(model), _STATUS[span.status])
         found = _dresses[key] = made if made.fits else None
         return found

@@ -6,6 +6,7 @@ Attribute values are plain Python values (str, bool, int, float, lists and dicts
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, Literal
@@ -18,9 +19,16 @@ INT64: Final = range(-(1 << 63), 1 << 63)
 
 
 class Own(str):
-    """Stands in a dress where each span has something of its own: the value of its field of this name."""
+    """Stands in a dress where each span has something of its own: the value of its field of this name (``history.base``: of a field of that). ``how`` makes the
+    attribute's text of it, as bytes; None where it stands as it is."""
 
-    __slots__ = ()
+    __slots__ = ("how",)
+    how: Callable[[Any], bytes] | None
+
+    def __new__(cls, field: str, how: Callable[[Any], bytes] | None = None) -> Own:
+        made = super().__new__(cls, field)
+        made.how = how
+        return made
 
 
 class Dress:

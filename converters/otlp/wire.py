@@ -11,15 +11,13 @@ Large strings are put into the output once: lengths are worked out first, pieces
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from struct import Struct
 from typing import Any, Final
-
-from msgspec import Raw
 
 from ..conventions.flat import INT64 as _INT64
 from ..conventions.flat import Attributes, Dress, FlatSpan, Own
 from ..ids import is_id
-from ..jsonio import minify
 from ..model import AnySpan, Event
 from ..text import safe_text
 
@@ -205,19 +203,19 @@ def span_pieces(given: FlatSpan) -> list[bytes]:
 
 
 class _Dressed:
-    """A dress as it is written. ``name``: the fields of name and kind (None: the span's own name); ``attributes``: KeyValues, and the heads of those whose value is
-    a field of the span; ``tail``: what comes after attributes and events."""
+    """A dress as it is written. ``name``: the fields of name and kind (None: the span's own name); ``attributes``: KeyValues, and of those whose value is
+    a field of the span what they need: name, getter, and what makes the text; ``tail``: what comes after attributes and events."""
 
     __slots__ = ("attributes", "kind", "name", "tail")
 
     def __init__(self, dress: Dress) -> None:
         self.kind = dress.kind
         self.name = None if dress.name.__class__ is Own else _name_and_kind(dress.name, dress.kind)
-        self.attributes: list[bytes | tuple[str, str]] = []
+        self.attributes: list[Any] = []
         shared: list[bytes] = []
         for pair in dress.attributes:
             if pair[1].__class__ is Own:
-                self.attributes += (b"".join(shared), (pair[0], str(pair[1])))
+                self.attributes += (b"".join(shared), (pair[0], attrgetter(pair[1]), pair[1].how))
                 shared = []
             else:
                 attributes(b"\x4a", [pair], shared)
@@ -254,10 +252,12 @@ def plain(given: AnySpan, dress: Dress) -> bytes | None:
         for piece in shared:
             if piece.__class__ is bytes:
                 out.append(piece)
-            elif (value := getattr(given, piece[1])).__class__ is Raw:
-                out += _carried(piece[0], value)
+                continue
+            key, field, how = piece
+            if how is None:
+                out.append(_simple(b"\x4a", key, field(given)))
             else:
-                out.append(_simple(b"\x4a", piece[0], value))
+                out += _carried(key, how(field(given)))
         if given.attributes:
             if not dress.names.isdisjoint(given.attributes):
                 return None
@@ -270,9 +270,8 @@ def plain(given: AnySpan, dress: Dress) -> bytes | None:
         return None
 
 
-def _carried(name: str, value: Raw) -> tuple[bytes, bytes]:
-    """A KeyValue of a span whose value is JSON that is carried, in two pieces, so that it is not copied. ValueError for what is no UTF-8."""
-    text = minify(value)
+def _carried(name: str, text: bytes) -> tuple[bytes, bytes]:
+    """A KeyValue of a span whose value is a text that may be long, in two pieces, so that it is not copied. ValueError for what is no UTF-8."""
     if not text.isascii():
         text.decode()
     count, key = varint(len(text)), _keys.get(name) or _key(name)

@@ -75,11 +75,15 @@ class Redactor:
         span: AnySpan = item  # type: ignore[assignment]
         of_texts, of_more = _fields(span.__class__)
         texts, more = of_texts(span), of_more(span)
-        if (texts in self._clean or self._are_clean(texts)) and (self._are_ids(span) or self._are_clean(_ids(span))):
-            held = self._held(span, more) if any(more) else []
-            if self._source and span.source:
-                held.append(span.source)
-            if not held or not in_json(_encode(held)):
+        held = self._held(span, more) if any(more) else []
+        if self._source and span.source:
+            held.append(span.source)
+        if self._are_ids(span) or self._are_clean(_ids(span)):
+            known = texts in self._clean
+            if held:  # with its texts, where these are its own: one look is cheaper than two
+                if not in_json(_encode(held if known else (texts, held))):
+                    return span
+            elif known or self._are_clean(texts):
                 return span
         return self._mended(span, _encode(span if self._source else _without_source(span)))
 
