@@ -144,7 +144,9 @@ def _spelled_alike(one: bytes, other: bytes) -> bool:
     if not one[:1] == other[:1] == b"{":
         return False
     try:
-        return one == other or msgspec.json.format(one, indent=-1) == msgspec.json.format(other, indent=-1)
+        if one == other or msgspec.json.format(other, indent=0) == one:  # as Python writes it on one line
+            return True
+        return msgspec.json.format(one, indent=-1) == msgspec.json.format(other, indent=-1)
     except (msgspec.DecodeError, RecursionError):
         return False
 

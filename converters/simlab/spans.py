@@ -72,6 +72,7 @@ class Judged(Struct):
     attributes: dict[str, Value]
 
 
+_OBJECT: Final = ord("{")
 GOOD: Final = Judged("ok", None, {})
 _BITS: Final = 40
 """Of the number of an item in a document: there are not that many."""
@@ -214,18 +215,20 @@ class _Builder:
         found = shapes.result(doc.results[index])
         if found is None or found.is_error or observation.failed(found.observation):
             return None
-        if name.startswith(f"{server}__"):
+        if "__" in name and name.startswith(f"{server}__"):
             name = bare(name)
-        start = self.times.at[message]
+        at = self.times.at
+        start = at[message]
         if call.position:
-            mine = self.answer_before(answer, message)
-            if mine is not None and self.times.at[mine] is not None:
-                start = self.times.at[mine]
+            before = self.answers.get(answer - 1)  # mostly it is the one before
+            mine = answer - 1 if before is not None and before.message == message else self.answer_before(answer, message)
+            if mine is not None and at[mine] is not None:
+                start = at[mine]
         asked = self._asked.get(message)
         nested = asked[call.position] if asked is not None and call.position < len(asked) else self.nested_arguments(call)
         arguments = nested or entry.parameters
         source: dict[str, Raw] = {}
-        if nested and not (call.alike and bytes(memoryview(nested)[:1]) == b"{") and not same(nested, entry.parameters):
+        if nested and not (call.alike and memoryview(nested)[0] == _OBJECT) and not same(nested, entry.parameters):
             source["parameters"] = entry.parameters
         head = self.heads[answer]
         told = head.content
