@@ -20,6 +20,7 @@ from .batch import NOTHING_DONE
 from .export import send
 from .exported import Exported
 from .file import Spared, replacing
+from .otlp.account import Account
 from .otlp.codec import JSON, PROTOBUF, Codec
 from .otlp.files import FileChannel, NoChannel, codec_of
 from .otlp.settings import Destination
@@ -86,13 +87,27 @@ def _each(given: Iterable[Input], folder: str, codec: Codec, pipe: Pipeline, fou
         with tally.input(one) as report:
             passed = pipe.items(items(one, report, options.format, how(options, found.stop)), waited_for(given, options))
             first = next(passed, None)  # a file that is no run has ended here
-            if taken.setdefault(name, str(one)) != str(one):
-                raise ReadError(f"would be written to {name}, as {taken[name]} was", hint=_APART)
-            if Path(folder, name) in spared:
-                raise ReadError(f"would be written to {name}, which is an input", hint=_ELSEWHERE)
-            with replacing(Path(folder, name)) as file:
-                _write(chain([first] if first is not None else [], passed), file, codec, found)
+            if (refused := _refused(one, Path(folder, name), taken, spared)) is not None:
+                raise refused
+            account = Account()
+            try:
+                with replacing(Path(folder, name)) as file:
+                    _write(chain([first] if first is not None else [], passed), file, codec, found, account)
+            except BaseException:
+                _not_written(account)
+                raise
+            finally:
+                found.merge(account)
             tally.voice.say(f"wrote {Path(folder, name)}", least=several)
+
+
+def _refused(one: Input, target: Path, taken: dict[str, str], spared: Spared) -> ReadError | None:
+    """Why ``target`` can't be the output of ``one``: another input of this call was written there (``taken``), or it is an input."""
+    if taken.setdefault(target.name, str(one)) != str(one):
+        return ReadError(f"would be written to {target.name}, as {taken[target.name]} was", input=str(one), hint=_APART)
+    if target in spared:
+        return ReadError(f"would be written to {target.name}, which is an input", input=str(one), hint=_ELSEWHERE)
+    return None
 
 
 def _several(given: Iterable[Input]) -> bool:
@@ -100,20 +115,28 @@ def _several(given: Iterable[Input]) -> bool:
     return len(list(islice(iter(given), 2))) > 1
 
 
-def _write(passed: Iterable[Item | None], file: BinaryIO | None, codec: Codec, found: Exported) -> None:
-    """Spans into an open file; None only counts them, and the content that they hold."""
-    before = found.failed
+def _not_written(account: Account) -> None:
+    """The spans of a file that found no place: none of them arrived."""
+    if account.accepted:
+        account.fail([], account.accepted, "its file was not written")
+        account.accepted = 0
+
+
+def _write(passed: Iterable[Item | None], file: BinaryIO | None, codec: Codec, found: Exported, account: Account | None = None) -> None:
+    """Spans into an open file; None only counts them, and the content that they hold. ``account``: of these spans alone."""
+    account = found if account is None else account
+    before = account.failed
     send(
         passed,
         Destination(url="file:."),
         found.options.plan(found.census if file is None else None),
-        account=found,
+        account=account,
         stop=found.stop,
         channel=NoChannel() if file is None else FileChannel(file, codec),
         codec=codec,
     )
-    if found.failed > before:  # also when it was to stop: what is not whole takes no place
-        raise SpanportError(next(iter(found.reasons)))
+    if account.failed > before:  # also when it was to stop: what is not whole takes no place
+        raise SpanportError(next(iter(account.reasons)))
 
 
 def _by_workers(given: Iterable[Input], output: str, folder: str | None, codec: Codec, found: Exported, spared: Spared) -> None:
@@ -136,23 +159,23 @@ def _by_workers(given: Iterable[Input], output: str, folder: str | None, codec: 
         several = _several(given)
         divide = partial(shares, options.format) if spread.divisible(options) else None
         for outcome in tally.each(partial(spread.write, job), given, divide=divide):
-            for done in spread.once(outcome.results):
-                found.merge(done.spans)
             written = (done.part for done in outcome.results)
+            refused: ReadError | None = None
             if out is not None:
                 join(written, out)
             elif outcome.error is None:
                 assert folder is not None
                 name = outcome.input.output(_suffix(codec)).name
-                if named.setdefault(name, str(outcome.input)) != str(outcome.input):
-                    tally.spoilt(ReadError(f"would be written to {name}, as {named[name]} was", input=str(outcome.input), hint=_APART))
-                    continue
-                if Path(folder, name) in spared:
-                    tally.spoilt(ReadError(f"would be written to {name}, which is an input", input=str(outcome.input), hint=_ELSEWHERE))
-                    continue
-                with replacing(Path(folder, name)) as file:
-                    join(written, file)
-                tally.voice.say(f"wrote {Path(folder, name)}", least=several)
+                if (refused := _refused(outcome.input, Path(folder, name), named, spared)) is not None:
+                    tally.spoilt(refused)
+                else:
+                    with replacing(Path(folder, name)) as file:
+                        join(written, file)
+                    tally.voice.say(f"wrote {Path(folder, name)}", least=several)
+            for done in spread.once(outcome.results):
+                if refused is not None or (out is None and outcome.error is not None):
+                    _not_written(done.spans)
+                found.merge(done.spans)
     if output != "-" and folder is None:
         tally.voice.say(f"wrote {output}")
 

@@ -413,3 +413,22 @@ def test_a_folder_gets_a_file_for_each_input(spanport: Any, document: Any, tmp_p
     written = sorted((tmp_path / "out").iterdir())
     assert [path.name for path in written] == ["a.otlp.pb", "b.otlp.pb"]
     assert library.stats(written).spans == library.stats([document("a"), document("b", key="2")]).spans
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_spans_of_a_file_that_is_not_written_are_not_accepted(spanport: Any, document: Any, tmp_path: Path, jobs: str) -> None:
+    """Two inputs of one name, and one that ends badly: what has no file has not arrived."""
+    first, other = document("a"), tmp_path / "b" / "a.spanport.jsonl"
+    other.parent.mkdir()
+    other.write_bytes(document("c", key="2").read_bytes())
+    broken = tmp_path / "d.spanport.jsonl"
+    broken.write_bytes(document("e", key="3").read_bytes() + b"{broken")
+    done = spanport("export", first, other, broken, "--strict", "-o", f"{tmp_path}/out/", "-j", jobs, "--summary-json", "s.json")
+    summary = json.loads(Path("s.json").read_text())
+    assert done.exit_code == 3
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.otlp.jsonl"]
+    assert summary["accepted"] == 8
+    assert summary["read"] == summary["accepted"] + summary["failed"]
+    assert "its file was not written" in done.output
+    again = spanport("export", tmp_path / "out" / "a.otlp.jsonl", "-o", f"{tmp_path}/out/", "-j", jobs)
+    assert again.exit_code == 1
