@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 JOINED: Final = ("otlp-json", "otlp-proto")
 """Formats whose files, one after the other, are one file: an input may be converted in shares."""
 
+_SHEETS: Final = (".xlsx", ".xls", ".ods")
+"""What no writer here makes, and what a CSV of that name would not be."""
+
 
 class Converted(Struct):
     """One input in another format. ``where``: the file or folder that was written; None for standard output. ``several``: there are others. ``report``: what was odd, and what
@@ -70,6 +73,8 @@ def convert_all(
         raise UsageError(f"{to} is read only")
     if output == "":
         raise UsageError("the output is empty (a variable that is not set?)")
+    if to == "table" and str(output).endswith(_SHEETS):
+        raise UsageError(f"{output}: a table is written as CSV, or as Parquet to a name that ends in .parquet")
     inputs = inputs_of(source, format)
     several = len(list(islice(iter(inputs), 2))) > 1
     into = _folder(inputs, output, several)

@@ -7,6 +7,7 @@ Pairs are made from the roots down. Among the children of a pair, spans of the s
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from difflib import SequenceMatcher
@@ -155,13 +156,21 @@ def compare(a: Side, b: Side, *, content: bool = True, times: float | None = Non
 
 
 def _names(pairs: Sequence[tuple[AnySpan | None, AnySpan | None]]) -> list[str]:
-    """``kind name`` for each pair, numbered where a name stands more than once."""
-    plain_names = [f"{WORDS[kind_of(s)]} {label(s)}" for x, y in pairs if (s := x or y) is not None]
-    seen: dict[str, int] = {}
+    """``kind name`` for each pair, with its number on the side that it is named after (A, unless it is only in B) where a name stands there more than once."""
+    sides = [(x, 0) if x is not None else (y, 1) for x, y in pairs]
+    named = [(f"{WORDS[kind_of(s)]} {label(s)}", which) for s, which in sides if s is not None]
+    totals: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    for pair in pairs:
+        for total, span in zip(totals, pair, strict=True):
+            if span is not None:
+                total[f"{WORDS[kind_of(span)]} {label(span)}"] += 1
+    seen: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     found = []
-    for name in plain_names:
-        seen[name] = seen.get(name, 0) + 1
-        found.append(f"{name}[{seen[name]}]" if plain_names.count(name) > 1 and len(plain_names) < _TOO_LONG else name)
+    for (name, which), (_, y) in zip(named, pairs, strict=True):
+        seen[which][name] += 1
+        found.append(f"{name}[{seen[which][name]}]" if totals[which][name] > 1 else name)
+        if which == 0 and y is not None:
+            seen[1][f"{WORDS[kind_of(y)]} {label(y)}"] += 1  # those that are only in B are counted on from here
     return found
 
 

@@ -512,7 +512,7 @@ def test_diff(cli):
     status, out, err = cli("diff", "--json", BENCH, NEXT_DAY)
     found = json.loads(out)
     assert (status, err, found["same"]) == (1, "", False)
-    assert [x["path"].rpartition("/")[2] for x in found["added"]] == ["tool clock", "request large-2"]
+    assert [x["path"].rpartition("/")[2] for x in found["added"]] == ["tool clock", "request large-2[2]"]
     assert found["missing"] == []
     changed = {x["path"].replace("run bench/", ""): x["changes"] for x in found["changed"]}
     assert changed["task quito/attempt 1 solver"]["verdict"] == {"a": "fail", "b": "pass"}

@@ -162,6 +162,30 @@ def test_convert_all_keeps_the_tree(tmp_path):
         list(spanport.convert_all(tmp_path / "in", to="otlp-json"))
 
 
+def test_a_table_is_no_spreadsheet(tmp_path):
+    with pytest.raises(spanport.UsageError, match="CSV"):
+        list(spanport.convert_all(BENCH, str(tmp_path / "t.xlsx"), to="table"))
+
+
+def test_diff_numbers_spans_as_their_own_run_does(tmp_path):
+    """A has four calls of one name, B has two of them and one of its own: no path names a fifth."""
+    from spanport.converters.model import Run, ToolCall, Trace, TraceHeader
+
+    def made(*arguments: str) -> list[Trace]:
+        trace = "0" * 31 + "1"
+        calls = [
+            ToolCall(id=f"{i:016x}", trace_id=trace, name="bash", key=a, parent_id="f" * 16, call_id=a, start=i, end=i + 1)
+            for i, a in enumerate(arguments)
+        ]
+        root = Run(id="f" * 16, trace_id=trace, name="run", key="run", start=0, end=9)
+        return [Trace(header=TraceHeader(id=trace, family="x", format="spanport", run_key=["1"]), spans=[root, *calls])]
+
+    pairs = list(spanport.diff(made("a", "b", "c", "d"), made("a", "x", "d")).pairs)
+    numbers = [(p.sign, p.path.rpartition("[")[2].rstrip("]")) for p in pairs[1:]]
+    assert {n for _, n in numbers} <= {"1", "2", "3", "4"}
+    assert [n for sign, n in numbers if sign != "+"] == ["1", "2", "3", "4"]
+
+
 def test_export_to_files_and_its_account(tmp_path, voice):
     found = spanport.export(BENCH, output=f"{tmp_path}/", tally=spanport.Tally(voice=voice))
     assert (found.accepted, found.balanced, found.status()) == (sum(SPANS.values()), True, 0)
