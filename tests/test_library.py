@@ -203,8 +203,8 @@ def test_export_to_files_and_its_account(tmp_path, voice):
 
 def test_export_to_a_url():
     fsspec = pytest.importorskip("fsspec")
-    found = spanport.export(BENCH, output="memory://bucket/o.otlp.jsonl")
-    with fsspec.open("memory://bucket/o.otlp.jsonl", "rb") as file:
+    found = spanport.export(BENCH, output="memory://exported/o.otlp.jsonl")
+    with fsspec.open("memory://exported/o.otlp.jsonl", "rb") as file:
         assert spanport.stats(file).spans == spanport.stats(BENCH).spans
     assert found.accepted == sum(SPANS.values())
 
