@@ -10,7 +10,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from ..converters.conventions import flatten, shared
 from ..converters.conventions.flat import FlatSpan, Profile
@@ -111,6 +113,12 @@ def envelope(header: TraceHeader, profile: Profile) -> Envelope:
     return Envelope(header.id, resource_attributes(header), SCHEMA_URL[profile.dialect], version=_version())
 
 
+_AT_HAND: Final = 1024
+"""Traces of which the envelope is kept ready; of a long stream of short ones, all others in a third of the memory."""
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(list[tuple[str, Any]]).decode
+
+
 class Encoder:
     """Items as pieces: one encoded span each. Counts what is read and what had to be changed."""
 
@@ -126,7 +134,8 @@ class Encoder:
         self._say_large, self._large, self._sizes = say_large, False, Counter[str]()
         self._codec, self._plan, self.account = codec, plan, account
         self._uncut = plan.max_attribute_bytes is None and plan.max_attributes is None and plan.census is None
-        self._envelopes: dict[str, Envelope] = {}
+        self._envelopes: dict[str, Envelope] = {}  # of the traces that were spoken of last
+        self._resources: dict[str, bytes] = {}  # of all others: trace id → resource, packed
         self._spans, self._ids = Seen(), Seen()
 
     def encode(self, item: Item) -> tuple[Piece, str | None] | None:
@@ -134,8 +143,8 @@ class Encoder:
         which is left out and counted."""
         account, plan = self.account, self._plan
         if isinstance(item, TraceHeader):
-            if item.id not in self._envelopes:
-                self._envelopes[item.id] = envelope(item, plan.profile)
+            if item.id not in self._envelopes and item.id not in self._resources:
+                self._keep(envelope(item, plan.profile))
                 account.traces += 1
             return None
         account.read += 1
@@ -144,7 +153,7 @@ class Encoder:
             return None
         if plan.unique_span_ids and not self._ids.add(item.id):  # seen, and not in this trace
             account.warnings["span ids that occur in two traces: this backend keeps only the first"] += 1
-        around = self._envelopes[item.trace_id]
+        around = self._envelopes.get(item.trace_id) or self._again(item.trace_id)
         if self._uncut and (dress := shared(item, plan.profile)) is not None and (data := self._codec.plain(item, dress)) is not None:
             self._seen(item.start, item.end)
             return self.checked(Piece(around, item.id, item.parent_id is None, data)), item.parent_id
@@ -152,6 +161,23 @@ class Encoder:
         if item.start is not None:
             self._seen(flat.start, flat.end)
         return self.checked(Piece(around, flat.span_id, flat.parent_id is None, self._codec.span(flat))), flat.parent_id
+
+    def _keep(self, around: Envelope) -> None:
+        """An envelope is in use."""
+        self._envelopes[around.trace_id] = around
+        if len(self._envelopes) > _AT_HAND:
+            old = self._envelopes.pop(next(iter(self._envelopes)))
+            try:
+                self._resources[old.trace_id] = _pack(old.resource)
+            except (OverflowError, TypeError, ValueError):  # an integer of more than 64 bits
+                self._envelopes[old.trace_id] = old
+
+    def _again(self, trace: str) -> Envelope:
+        """That of a trace of which nothing came for long."""
+        resource = _unpack(self._resources.pop(trace))
+        around = Envelope(trace, resource, SCHEMA_URL[self._plan.profile.dialect], version=_version())
+        self._keep(around)
+        return around
 
     def _seen(self, start: int | None, end: int | None) -> None:
         """The times of one more span into the account."""

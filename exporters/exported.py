@@ -58,11 +58,12 @@ class Delivered:
 
     def __init__(self, names: bool) -> None:
         self.accepted: dict[str, set[str]] = {}
+        self._nothing: set[str] = set()
         self._names = names
 
     def __call__(self, pieces: list[Piece]) -> None:
         for trace in {piece.envelope.trace_id for piece in pieces}:
-            self.accepted.setdefault(trace, set())
+            self.accepted.setdefault(trace, set() if self._names else self._nothing)
         if self._names:
             for piece in pieces:
                 self.accepted[piece.envelope.trace_id].add(piece.span_id)

@@ -79,9 +79,8 @@ def request(run: OpenRun, r: Request, first_tool: int | None, base: tuple[int | 
             end = Window(limit, limit)
         else:
             end = end.after(start.lo).before(limit if limit is not None else t.stop if t is not None else None)
-    if start.lo is not None and start.lo == start.hi and end.lo is not None and end.lo == end.hi:
-        a, b, near = start.lo, end.lo, off
-    else:
+    a, b, near = start.lo, end.lo, off
+    if a != start.hi or b != end.hi:
         a, b, near = start.pick(), end.pick(), max(start.slack, end.slack, off)
     if a is not None and b is not None and b < a:
         b = a

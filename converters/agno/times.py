@@ -114,7 +114,7 @@ def stamp(raw: Raw) -> Window:
 
 
 _NUMBER: Final = frozenset(b"-0123456789")
-_NANOS: Final = tuple(10 ** (9 - digits) for digits in range(10))
+_NANOS: Final[tuple[int, ...]] = tuple(10 ** (9 - digits) for digits in range(10))
 """ns in one unit of the last digit of a fraction of so many digits."""
 
 

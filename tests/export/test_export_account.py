@@ -15,11 +15,14 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from spanport.converters.model import TraceHeader
+from spanport.converters.model import Phase, TraceHeader
+from spanport.converters.otlp.encode import resource_attributes
+from spanport.exporters import export
 from spanport.exporters.export import Plan, send
 from spanport.exporters.otlp.account import Account
 from spanport.exporters.otlp.answer import Answer
 from spanport.exporters.otlp.batch import Limits
+from spanport.exporters.otlp.codec import PROTOBUF
 from spanport.exporters.otlp.sender import Retry, Stop
 from spanport.exporters.otlp.settings import Destination
 
@@ -359,3 +362,22 @@ def test_a_signal_in_the_middle(receiver: Any, document: Any, number: int, code:
     again = subprocess.run(command("resend", "spool"), capture_output=True, text=True, timeout=60, env=os.environ.copy())
     assert again.returncode == 0, again.stderr
     assert len(receiver.spans) == found["failed"]
+
+
+def test_a_trace_of_which_nothing_came_for_long_keeps_its_resource(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many traces, only the envelopes of the last ones are kept as they are."""
+    monkeypatch.setattr(export, "_AT_HAND", 2)
+    encoder = export.Encoder(PROTOBUF, export.Plan(), Account())
+    names = [f"{n:032x}" for n in range(1, 6)]
+    headers = [
+        TraceHeader(id=name, family="agno", format="agno", run_key=[name, "ä"], resource={"a": 1.5, "large": 1 << (70 if n == 2 else 9)})
+        for n, name in enumerate(names)
+    ]
+    for header in headers:
+        encoder.encode(header)
+    for n, header in enumerate([*headers, *reversed(headers)]):
+        encoder.encode(header)  # once more: it says nothing new
+        made = encoder.encode(Phase(id=f"{n + 1:016x}", trace_id=header.id, name="p", key=str(n)))
+        assert made is not None
+        assert (made[0].envelope.trace_id, made[0].envelope.resource) == (header.id, resource_attributes(header))
+    assert encoder.account.traces == 5
