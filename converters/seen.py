@@ -38,10 +38,15 @@ class Seen:
     def _put(self, key: int) -> bool:
         part = key % PARTS
         table = self._tables[part]
-        slot = _slot(table, key)
-        if table[slot]:
-            return False
-        table[slot] = key
+        slots = len(table)
+        at = key // PARTS % slots
+        while held := table[at]:
+            if held == key:
+                return False
+            at += 1
+            if at == slots:
+                at = 0
+        table[at] = key
         self._room[part] -= 1
         if not self._room[part]:
             wider = _table(len(table) * 3 // 2)

@@ -11,7 +11,6 @@ from ..model import Item
 from ..registry import WORTH, ReadOptions, Share, evenly
 from ..source import Source
 from .events import read_blocks
-from .follow import follow_stream
 
 FORMAT = "agentcompass-progress"
 
@@ -19,6 +18,8 @@ FORMAT = "agentcompass-progress"
 def read(source: Source, report: Report, options: ReadOptions) -> Iterator[Item]:
     """Items as they complete. ReadError when no line is an event."""
     if options.follow and source.path is not None:
+        from .follow import follow_stream
+
         yield from follow_stream(source.path, report, options, FORMAT)
         return
     if (share := options.share) is None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from importlib import import_module
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any, Final
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from ..jsonio import minify
 from ..model import AnySpan, Attempt, History, Message, ModelRequest, Phase, Task, ToolCall, raw
@@ -77,15 +77,17 @@ _Getter = Callable[[Any], tuple[Any, ...]]
 
 @cache
 def _getters(kind: type) -> tuple[Callable[[Any], Any], _Getter, _Getter | None, _Getter | None]:
-    """Of a kind of span: what its dress depends on, what it must not have, what is its own, and what is that where it is there."""
+    """Of the values of a kind of span (as a tuple: asked for by name they take five times as long): what its dress depends on, what it must not have, what is its own,
+    and what is that where it is there."""
     fields: tuple[str, ...] = kind.__struct_fields__  # type: ignore[attr-defined]
     own, may, rare = _OWN[kind], _MAY.get(kind, ()), (*_RARE, *_TOO.get(kind, ()))
     facts = [f for f in fields if f not in (*_BESIDE, *rare, *own, *may)]
+    at = fields.index
     return (
-        attrgetter(*facts),
-        attrgetter(*(f for f in fields if f in rare)),
-        attrgetter("name", *own) if own else None,
-        attrgetter(*may) if may else None,
+        itemgetter(*map(at, facts)),
+        itemgetter(*(at(f) for f in fields if f in rare)),
+        itemgetter(*map(at, ("name", *own))) if own else None,
+        itemgetter(*map(at, may)) if may else None,
     )
 
 
@@ -95,12 +97,13 @@ def shared(span: AnySpan, profile: Profile = GENERIC) -> Dress | None:
     if kind not in _OWN or profile.carry or profile.name != "generic":
         return None
     facts, rare, own, may = _getters(kind)
-    if any(rare(span)) or (own is not None and not all(own(span))):
+    told = astuple(span)
+    if any(rare(told)) or (own is not None and not all(own(told))):
         return None
     if kind is Attempt and span.name == f"attempt {span.number}":  # type: ignore[union-attr]
         return None  # that goes without saying
-    there = None if may is None else tuple([None if value is None else bool(value) for value in may(span)])
-    key = (kind, profile.dialect, span.start is None, span.end is None, there, facts(span))
+    there = None if may is None else tuple([None if value is None else bool(value) for value in may(told)])
+    key = (kind, profile.dialect, span.start is None, span.end is None, there, facts(told))
     try:
         return _dresses[key]
     except KeyError:

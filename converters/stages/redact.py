@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, Literal, get_origin, get_type_hints
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from ..errors import UsageError
 from ..model import AnySpan, Item, TraceHeader, Usage
@@ -34,11 +34,12 @@ _NUMBERS: Final = (int, bool, float, int | None, float | None, Usage | None)
 
 @cache
 def _fields(kind: type) -> tuple[Callable[[Any], tuple[str | None, ...]], Callable[[Any], tuple[Any, ...]]]:
-    """Two getters for a kind of span: its texts, and everything that holds more than a text or a number, without ``source``."""
+    """Two getters for the values of a kind of span, as a tuple: its texts, and everything that holds more than a text or a number, without ``source``."""
     types = {n: t for n, t in get_type_hints(kind).items() if n in kind.__struct_fields__ and n not in _IDS}  # type: ignore[attr-defined]
     texts = [n for n, t in types.items() if t in (str, str | None)]
     more = [n for n, t in types.items() if n not in texts and t not in _NUMBERS and get_origin(t) is not Literal]
-    return attrgetter(*texts), attrgetter(*(n for n in more if n != "source"))
+    at = kind.__struct_fields__.index  # type: ignore[attr-defined]
+    return itemgetter(*map(at, texts)), itemgetter(*(at(n) for n in more if n != "source"))
 
 
 _TOKENS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"(\s*:)?|\\?\Z)|[\[\]{}]', re.DOTALL)
@@ -74,7 +75,8 @@ class Redactor:
             return item
         span: AnySpan = item  # type: ignore[assignment]
         of_texts, of_more = _fields(span.__class__)
-        texts, more = of_texts(span), of_more(span)
+        told = astuple(span)
+        texts, more = of_texts(told), of_more(told)
         held = self._held(span, more) if any(more) else []
         if self._source and span.source:
             held.append(span.source)
