@@ -131,7 +131,7 @@ def test_following_gives_the_spans_of_the_finished_run(case: str, change: str, t
     for id, span in expected.items():
         if not isinstance(span, Run):  # what the top files say comes after the last event
             assert found[id] == span
-    assert not report.lost
+    assert not report.lost, [n for n in report.notices if n.severity == "lost"]
     # Started again, after the run has ended.
     shutil.copyfile(FIXTURES / case / "progress.jsonl", tmp_path / "progress.jsonl")
     assert live(tmp_path).keys() == expected.keys()

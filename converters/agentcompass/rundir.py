@@ -7,10 +7,10 @@ it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -30,7 +30,11 @@ from .schema import Zone, decode_line, decode_object, flag, integer, items, line
 
 FORMAT = "agentcompass"
 _STATUS: dict[str | None, Status] = {"completed": "ok", "failed": "error", "timed_out": "error"}
+_TRIES: Final = 3
+"""How often what moves under the eyes of a reader is looked for."""
 _TOP = ("run_info", "params", "progress", "metrics", "analysis_summary")
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -130,6 +134,10 @@ class Tree:
         return Link(trace_id=fit[0].trace, span_id=attempt_id(fit[0].trace, task, number), type="reused_from")
 
 
+def _task_of(base: Attempt) -> str:
+    return base.name.rpartition(" attempt ")[0]
+
+
 class Joiner:
     """Joins the items of one run's stream with its directory. `take` gives what is complete; `rest` what only the disk knows."""
 
@@ -211,31 +219,46 @@ class Joiner:
     def _name(self, task: str) -> TaskFiles | None:
         return self.details.find(task) if self.live else self.details.known.get(task)
 
-    def _files(self, base: Attempt) -> tuple[str, AttemptFiles | None]:
-        task = base.name.rpartition(" attempt ")[0]
-        files = self._name(task)
-        return task, files.attempts(files.members(self.report, self.root)).get(base.number) if files is not None else None
+    def _files(self, base: Attempt, report: Report) -> AttemptFiles | None:
+        files = self._name(_task_of(base))
+        return files.attempts(files.members(report, self.root)).get(base.number) if files is not None else None
+
+    def _settled(self, read: Callable[[Report], tuple[T, bool]]) -> T:
+        """What ``read`` gives. Of a run that goes on it is read again when a folder moved meanwhile (``read`` says so, or misses a file): then what was told of the
+        old place is of no worth."""
+        if not self.live:
+            return read(self.report)[0]
+        for _ in range(_TRIES):
+            told = Report(input=self.report.input)
+            found, moved = read(told)
+            if not moved and not told.lost:
+                break
+        if told.lost and self.report.strict:
+            return read(self.report)[0]
+        self.report.merge(told)
+        return found
 
     def ready(self, base: Attempt) -> bool:
         """Whether the result of an attempt is on disk."""
-        files = self._files(base)[1]
+        files = self._files(base, Report())
         return files is not None and files.result is not None and files.result.is_file()
 
     def attempt(self, base: Attempt, progress: Progress | None) -> Iterator[Item]:
         """An attempt that the stream tells of."""
         phases = self.held.pop(base.id, [])
-        for _ in range(3):
-            task, found = self._files(base)
+        task = _task_of(base)
+
+        def read(report: Report) -> tuple[list[AnySpan], bool]:
+            found = self._files(base, report)
             there = found is not None and found.result is not None and found.result.is_file()
-            spans = attempts.spans(base, phases, found, task, self._context(progress), True)
-            now = self._files(base)[1] if self.live else None
-            if (
-                now is None
-                or now.result is None
-                or (there and found is not None and found.result == now.result)
-                or not now.result.is_file()
-            ):
-                break  # else the result came, or its folder moved, while it was read
+            context = self._context(progress)
+            spans = attempts.spans(base, phases, found, task, replace(context, report=report) if self.live else context, True)
+            now = self._files(base, Report()) if self.live else None
+            if now is None or now.result is None or not now.result.is_file():
+                return spans, False
+            return spans, not (there and found is not None and found.result == now.result)  # it came, or its folder moved
+
+        spans = self._settled(read)
         self.seen.setdefault(task, set()).add(base.number)
         yield from (s for s in self._note(spans) if s.id not in self.sent)
         self.sent.difference_update(p.id for p in phases)
@@ -259,11 +282,14 @@ class Joiner:
     def task(self, base: Task, progress: Progress | None) -> Iterator[Item]:
         """A task of the stream: first the attempts that only the disk knows, then its own phases."""
         task = base.native_id or base.name
-        files = self._name(task)
         phases = self.held.pop(base.id, [])
-        members: dict[str, Raw] = files.members(self.report, self.root) if files is not None else {}
-        if self.live and files is not None and not members and (files := self._name(task)) is not None:  # it moved meanwhile
-            members = files.members(self.report, self.root)
+
+        def read(report: Report) -> tuple[tuple[TaskFiles | None, dict[str, Raw]], bool]:
+            files = self._name(task)
+            members = files.members(report, self.root) if files is not None else {}
+            return (files, members), files is not None and not members
+
+        files, members = self._settled(read)
         if files is not None:
             yield from self._lost(files, members, base.id, base.start, progress)
         yield from (p for p in phases if p.id not in self.sent)
