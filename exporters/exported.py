@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ..converters.model import Score
 from .backends import Route
@@ -53,15 +53,23 @@ class Exported(Account):
         )
 
 
-class Delivered:
-    """Which spans were accepted, by trace; the ids of spans only where they are read back (``names``)."""
+LINKS: Final = 20
+"""Traces that are linked to at most."""
 
-    def __init__(self, names: bool) -> None:
+
+class Delivered:
+    """Which spans were accepted, by trace: the first traces, for links; all of them where scores are sent after them; and the ids of their spans where these are
+    read back."""
+
+    def __init__(self, options: Options) -> None:
         self.accepted: dict[str, set[str]] = {}
         self._nothing: set[str] = set()
-        self._names = names
+        self._names = options.verify
+        self._all = options.verify or options.scores
 
     def __call__(self, pieces: list[Piece]) -> None:
+        if not self._all and len(self.accepted) >= LINKS:
+            return
         for trace in {piece.envelope.trace_id for piece in pieces}:
             self.accepted.setdefault(trace, set() if self._names else self._nothing)
         if self._names:
@@ -69,4 +77,4 @@ class Delivered:
                 self.accepted[piece.envelope.trace_id].add(piece.span_id)
 
 
-__all__ = ["Delivered", "Exported", "Scores"]
+__all__ = ["LINKS", "Delivered", "Exported", "Scores"]

@@ -53,14 +53,14 @@ class Choices:
 
 
 class Pipeline:
-    """The stages that ``choices`` ask for. UsageError for a selection or pattern that is none."""
+    """The stages that ``choices`` ask for. ``scores``: what passes is kept for its scores (`scored`). UsageError for a selection or pattern that is none."""
 
-    def __init__(self, choices: Choices, account: Account) -> None:
+    def __init__(self, choices: Choices, account: Account, scores: bool = False) -> None:
         self.choices, self.account = choices, account
         self._tests = [parse(s) for s in choices.select]
         redacts = choices.redact or choices.builtin_redaction
         self._redactor = Redactor(choices.redact, choices.builtin_redaction, source=choices.carry) if redacts else None
-        self.scored = Scored()
+        self.scored, self._scores = Scored(), scores
         self._now = time.time_ns()
 
     def items(self, items: Iterable[Item], live: bool = False) -> Iterator[Item]:
@@ -88,8 +88,9 @@ class Pipeline:
             items = salt(items, choices.salt)
         if choices.resource:
             items = resource(items, choices.resource)
-        items = self.scored.items(items)
-        return items if live else in_blocks(items)
+        if self._scores:
+            items = self.scored.items(items)
+        return iter(items) if live else in_blocks(items)
 
     def _not_selected(self, span: AnySpan) -> None:
         self.account.read += 1

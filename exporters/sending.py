@@ -16,7 +16,7 @@ from ..converters.text import volume
 from .backends import Route, links, route, send_scores, wait_for
 from .batch import Resume, Tally
 from .export import codec_for, send
-from .exported import Delivered, Exported, Scores
+from .exported import LINKS, Delivered, Exported, Scores
 from .ledger import Ledger, default_path
 from .options import Options
 from .otlp.files import NoChannel
@@ -35,12 +35,12 @@ def to_backend(given: Iterable[Input], to: Destination, found: Exported) -> None
     if not options.dry_run and (_several(given, options, tally) or _one_large(given, options, tally)):
         by_workers(given, way, found)
         return
-    pipe = Pipeline(options.choices(way.resource), found)
+    pipe = Pipeline(options.choices(way.resource), found, options.scores)
     codec = codec_for(to.protocol)
     spool = None
     if options.spool is not None and not options.dry_run:
         spool = Spool(Path(options.spool), way.to, codec, options.profile, options.books)
-    delivered = Delivered(options.verify)
+    delivered = Delivered(options)
     with ExitStack() as stack:
         stack.enter_context(tally)
         ledger = stack.enter_context(Ledger(default_path())) if options.books else None
@@ -171,7 +171,7 @@ def _conclude(way: Route, found: Exported, accepted: dict[str, set[str]], scores
     if options.scores and found.accepted and not found.stop:
         _send_scores(way, found, [s for s in scores if s[0] in accepted])
     if accepted:
-        found.links = links(options.backend, way, list(accepted)[:20])
+        found.links = links(options.backend, way, list(accepted)[:LINKS])
 
 
 def _verify(way: Route, found: Exported, accepted: dict[str, set[str]]) -> None:

@@ -62,9 +62,9 @@ class Sent:
 
 def work(job: Job, one: Input, report: Report) -> Sent:
     """Send one input. What was sent before its reading ended badly counts: `Partly`."""
-    options, delivered = job.options, Delivered(job.options.verify)
+    options, delivered = job.options, Delivered(job.options)
     sent, stop = Sent(Account(), accepted=delivered.accepted), Stop()
-    pipe = Pipeline(job.choices, sent.spans)
+    pipe = Pipeline(job.choices, sent.spans, options.scores)
     codec = codec_for(job.way.to.protocol)
     spool = Spool(Path(job.spool), job.way.to, codec, options.profile, options.books) if job.spool is not None else None
     failed: list[SpanportError] = []
