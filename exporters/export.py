@@ -116,7 +116,7 @@ def envelope(header: TraceHeader, profile: Profile) -> Envelope:
 _AT_HAND: Final = 1024
 """Traces of which the envelope is kept ready; of a long stream of short ones, all others in a third of the memory."""
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(list[tuple[str, Any]]).decode
+_unpack = msgspec.msgpack.Decoder(tuple[list[tuple[str, Any]], int]).decode
 
 
 class Encoder:
@@ -135,7 +135,7 @@ class Encoder:
         self._codec, self._plan, self.account = codec, plan, account
         self._uncut = plan.max_attribute_bytes is None and plan.max_attributes is None and plan.census is None
         self._envelopes: dict[str, Envelope] = {}  # of the traces that were spoken of last
-        self._resources: dict[str, bytes] = {}  # of all others: trace id → resource, packed
+        self._resources: dict[str, bytes] = {}  # of all others: trace id → resource and bytes so far, packed
         self._spans, self._ids = Seen(), Seen()
 
     def encode(self, item: Item) -> tuple[Piece, str | None] | None:
@@ -168,13 +168,15 @@ class Encoder:
         if len(self._envelopes) > _AT_HAND:
             old = self._envelopes.pop(next(iter(self._envelopes)))
             try:
-                self._resources[old.trace_id] = _pack(old.resource)
+                self._resources[old.trace_id] = _pack((old.resource, self._sizes[old.trace_id]))
+                del self._sizes[old.trace_id]
             except (OverflowError, TypeError, ValueError):  # an integer of more than 64 bits
                 self._envelopes[old.trace_id] = old
 
     def _again(self, trace: str) -> Envelope:
         """That of a trace of which nothing came for long."""
-        resource = _unpack(self._resources.pop(trace))
+        resource, size = _unpack(self._resources.pop(trace))
+        self._sizes[trace] = size
         around = Envelope(trace, resource, SCHEMA_URL[self._plan.profile.dialect], version=_version())
         self._keep(around)
         return around
