@@ -12,7 +12,7 @@ from threading import Event, Thread
 
 @dataclass
 class Sample:
-    """One run. Memory in MB: ``peak`` resident (with file-backed pages), ``anon`` anonymous (sampled every 5 ms, all processes of the group)."""
+    """One run. Memory in MB: ``peak`` resident (with file-backed pages), ``anon`` anonymous (sampled every 50 ms, all processes of the group)."""
 
     wall: float
     cpu: float
@@ -21,18 +21,34 @@ class Sample:
     status: int
 
 
-def _anon(group: int) -> int:
-    total = 0
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
+_LOOK = 0.05
+"""Seconds between two looks at the memory; who looks too often takes time from the two processes that are looked at."""
+_AGAIN = 5
+"""Looks between two searches for new processes."""
+
+
+def _group(group: int) -> list[int]:
+    """The processes of ``group``."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
             try:
-                if os.getpgid(int(entry.name)) != group:
-                    continue
-                for row in (entry / "status").read_text().splitlines():
-                    if row.startswith("RssAnon:"):
-                        total += int(row.split()[1])
-            except (OSError, ProcessLookupError):
+                if os.getpgid(int(entry)) == group:
+                    found.append(int(entry))
+            except ProcessLookupError:
                 continue
+    return found
+
+
+def _anon(processes: list[int]) -> int:
+    """Anonymous memory of ``processes`` together, in KiB."""
+    total = 0
+    for process in processes:
+        try:
+            with open(f"/proc/{process}/status") as file:
+                total += next((int(row.split()[1]) for row in file if row.startswith("RssAnon:")), 0)
+        except (OSError, ProcessLookupError):
+            continue
     return total
 
 
@@ -43,8 +59,12 @@ def run(command: list[str], env: dict[str, str] | None = None, cwd: Path | None 
 
     def watch(group: int) -> None:
         nonlocal best
-        while not stop.wait(0.02):
-            best = max(best, _anon(group))
+        turn, processes = 0, [group]
+        while not stop.wait(_LOOK):
+            if turn % _AGAIN == 0:
+                processes = _group(group)
+            turn += 1
+            best = max(best, _anon(processes))
 
     start = time.perf_counter()
     process = subprocess.Popen(
