@@ -32,7 +32,7 @@ def to_backend(given: Iterable[Input], to: Destination, found: Exported) -> None
     options, tally, stop = found.options, found.inputs, found.stop
     backend = options.backend
     way = found.way = route(backend, to, options.project, dry=options.dry_run)
-    if not options.dry_run and (_several(given, options, tally) or _one_large(given, options, tally)):
+    if not options.dry_run and (by_several(given, options, tally) or _one_large(given, options, tally)):
         by_workers(given, way, found)
         return
     pipe = Pipeline(options.choices(way.resource), found, options.scores)
@@ -150,7 +150,7 @@ def by_workers(given: Iterable[Input], way: Route, found: Exported) -> None:
         _conclude(way, found, together.accepted, together.scores)
 
 
-def _several(given: Iterable[Input], options: Options, tally: Tally) -> bool:
+def by_several(given: Iterable[Input], options: Options, tally: Tally) -> bool:
     """Whether several processes, or a cluster, were asked for."""
     return tally.batch.engine != "local" or ((tally.batch.jobs or 1) > 1 and not waited_for(given, options))
 
@@ -216,4 +216,4 @@ def _say_large(found: Exported, trace: str) -> None:
     found.inputs.voice.say(f"warning: trace {trace} has more than {volume(backend.large_after)}: {backend.large}")
 
 
-__all__ = ["by_workers", "how", "read", "to_backend", "waited_for"]
+__all__ = ["by_several", "by_workers", "how", "read", "to_backend", "waited_for"]

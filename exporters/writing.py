@@ -25,7 +25,7 @@ from .otlp.codec import JSON, PROTOBUF, Codec
 from .otlp.files import FileChannel, NoChannel, codec_of
 from .otlp.settings import Destination
 from .pipeline import Pipeline
-from .sending import how, read, waited_for
+from .sending import by_several, how, read, waited_for
 
 _ELSEWHERE = "give another folder or file with -o"
 _APART = "spanport convert --to otlp-json -o FOLDER keeps them apart"
@@ -45,7 +45,7 @@ def to_files(given: Iterable[Input], output: str, found: Exported) -> None:
     spared = Spared(one.name for one in given)
     if folder is None and output in spared:
         raise UsageError(f"{output} is an input; the output needs another name")
-    spread = tally.batch.engine != "local" or ((tally.batch.jobs or 1) > 1 and not waited_for(given, options))
+    spread = by_several(given, options, tally)
     with ExitStack() as stack:
         stack.enter_context(tally)
         if options.dry_run:
