@@ -132,7 +132,7 @@ def test_a_broken_row_costs_a_row(tmp_path: Path) -> None:
     path = database(tmp_path / "x.db", "create table agno_runs (run_id text, session_id text, run_data text)", rows)
     report = Report()
     assert runs([s for t in spanport.read(path, report=report) for s in t.spans]) == [PLAIN["run_id"]]
-    assert (report.lost, report.notices[0].code) == (1, "bad-row")
+    assert (report.lost, report.notices[0].code, report.notices[0].record) == (1, "bad-row", "{broken")
 
 
 def test_sessions_are_read_one_at_a_time(tmp_path: Path) -> None:

@@ -102,6 +102,14 @@ def test_a_tally_keeps_bad_items_of_a_document(tmp_path):
     spanport.stats(chat, tally=spanport.Tally(spanport.Batch(jobs=1, errors=str(errors))))
     (kept,) = [json.loads(line) for line in errors.read_text().splitlines()]
     assert (kept["path"], kept["record"]) == ("$.messages[1]", '{"no": "message"}')
+    trajectory = tmp_path / "t.atif.json"
+    trajectory.write_text(
+        '{"schema_version":"ATIF-v1.6","session_id":"s","agent":{"name":"a","version":"1"},'
+        '"steps":[{"step_id":1,"source":"user","message":"x"}],"subagent_trajectories":[{"no":"steps"}]}'
+    )
+    spanport.stats(trajectory, tally=spanport.Tally(spanport.Batch(jobs=1, errors=str(errors))))
+    (kept,) = [json.loads(line) for line in errors.read_text().splitlines()]
+    assert (kept["path"], kept["record"]) == ("$.subagent_trajectories[0]", '{"no":"steps"}')
 
 
 def test_check():

@@ -327,11 +327,11 @@ def _row(row: dict[str, Any], table: str, report: Report) -> Iterator[Node]:
         value = row.get(column)
         if value is None:
             continue
+        data = value if isinstance(value, bytes) else str(value).encode()
         try:
-            data = value if isinstance(value, bytes) else str(value).encode()
             given, open_ = cutoff.decode(data, _raw.decode, report, _MAY)
         except ReadError as error:
-            report.note("bad-row", f"{table}.{column}: {error.message}", "lost")
+            report.note("bad-row", f"{table}.{column}: {error.message}", "lost", record=data)
             continue
         raw = unwrap(given.copy())
         if column == "run_data":

@@ -270,7 +270,8 @@ class _Trajectory:
                 if bytes(memoryview(inside.get("steps", ABSENT))[:1]) == b"[":
                     found[jsonio.text(inside.get("trajectory_id", ABSENT)) or f"#{place}"] = inside
                 else:
-                    self.report.note("no-steps", "a sub-agent's trajectory without steps", "lost", path=f"$.subagent_trajectories[{place}]")
+                    path = f"$.subagent_trajectories[{place}]"
+                    self.report.note("no-steps", "a sub-agent's trajectory without steps", "lost", path=path, record=item)
         return found
 
     def _id(self, *path: str) -> str:
